@@ -1,0 +1,56 @@
+"""Everything that can go wrong, on one screen.
+
+::
+
+    DyknowError               exit code 1: what was asked for does not hold, or failed
+    ├── UsageError            exit code 2: the call itself is wrong (an unknown name, a date that is none)
+    ├── DataError             a file cannot be read as what it should be; names file, line and value
+    ├── SnapshotError         a snapshot is missing, damaged, or already exists
+    ├── QueryError            a SPARQL or SQL statement was refused
+    ├── RunError              a run's journal is missing, locked or damaged
+    └── ModelError            a model cannot be loaded or asked
+
+Every error is one sentence that names the thing and the value, and a ``hint``: the next step.
+"""
+
+
+class DyknowError(Exception):
+    """Base of all errors that a user can do something about.
+
+    Attributes:
+        message: One sentence naming the thing and the value.
+        hint: The next step, or None where the message already says it.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(DyknowError):
+    """The call is wrong: an unknown name, a malformed date, options that exclude each other."""
+
+    exit_code = 2
+
+
+class DataError(DyknowError):
+    """A file does not hold what it should; the message names the file, the line and the value."""
+
+
+class SnapshotError(DyknowError):
+    """A snapshot is missing, damaged, or would have been overwritten."""
+
+
+class QueryError(DyknowError):
+    """A SPARQL or SQL statement was refused."""
+
+
+class RunError(DyknowError):
+    """A run's journal is missing, locked by another process, or damaged."""
+
+
+class ModelError(DyknowError):
+    """A model cannot be loaded or asked."""
