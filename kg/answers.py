@@ -1,8 +1,24 @@
-"""Answer sets as of a day, and standings over all days."""
+"""Answer sets as of a day, and standings over all days.
 
+Both come from one query, ``queries/kg/answers.rq``: an answer set asks it for one day, the standings for every day on
+which a fact can change. What the query cannot know is added here, when its rows are read: which holders are one entity
+(the identity table), and so which of an entity's statements speaks for it.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from kg.terms import EndKind, Rule, Standing, Status, Validity
+import pyoxigraph as ox
+
+from kg.errors import UsageError
+from kg.identity import Identity
+from kg.store import Graph, Row, Term, integer, select
+from kg.terms import EndKind, Rule, Standing, Status, Validity, label_of, short
+
+BEFORE_ALL_DAYS = -99_999_999
+"""A day before every day a snapshot can name."""
 
 
 class Holder(NamedTuple):
@@ -18,7 +34,6 @@ class Holder(NamedTuple):
     certain: bool  # the standing is the same for every choice of days inside the spans
     validity: Validity
     superseded: bool  # valid on the day, but another one started later
-    study: Standing  # the standing under the study's rule: the latest start wins even when it has ended
     start: tuple[int, int] | None  # earliest and latest first day; None where the snapshot has none
     end: tuple[int, int] | None  # earliest and latest end (the first day no longer held); None: open or unknown
     end_kind: EndKind
@@ -66,6 +81,7 @@ class CoverageRow(NamedTuple):
     """What the snapshot knows of a fact over a stretch of days."""
 
     fact: str
+    rule: Rule
     from_day: int
     to_day: int | None
     status: Status
@@ -81,3 +97,295 @@ class NameRow(NamedTuple):
     first_day: int | None  # earliest first day over the entity's statements of this fact
     last_day: int | None  # latest end; None: open
     team_class: str | None
+
+
+class Fact(NamedTuple):
+    """A fact of a snapshot."""
+
+    fact: str  # "Q38/P35"
+    iri: str
+    subject: str
+    property: str
+    property_label: str
+    office: str | None
+    whole: bool  # False: the snapshot holds only an extract of its history
+
+
+def facts(graph: Graph, identity: Identity) -> dict[str, Fact]:
+    """Return the facts of a snapshot by id, sorted by id."""
+    rows = select(graph, "facts", "?fact", [[None]])
+    found = [_fact(row, identity) for row in rows]
+    return {fact.fact: fact for fact in sorted(found)}
+
+
+def _fact(row: Row, identity: Identity) -> Fact:
+    subject, prop = str(row["subject"]), short(str(row["property"]))
+    return Fact(
+        fact=f"{identity.entity(subject)}/{prop}",
+        iri=str(row["fact"]),
+        subject=str(row.get("subjectLabel", label_of(subject))),
+        property=prop,
+        property_label=str(row.get("propertyLabel", prop)),
+        office=None if "office" not in row else str(row["office"]),
+        whole=str(row["history"]).endswith(":Full"),
+    )
+
+
+def answers(
+    graph: Graph, identity: Identity, as_of: int, wanted: Sequence[str] | None = None, rule: Rule = Rule.LATEST
+) -> list[AnswerSet]:
+    """Return the answer set of every fact as of a day, sorted by fact.
+
+    Args:
+        graph: a snapshot's store, or any engine that holds the same triples.
+        identity: says which IRIs are one entity.
+        as_of: the day, YYYYMMDD.
+        wanted: fact ids; None asks for all.
+        rule: which holder counts as up-to-date.
+
+    Raises:
+        UsageError: a wanted fact is not in the snapshot.
+    """
+    known = facts(graph, identity)
+    chosen = [known[name] for name in _checked(known, wanted, graph.name)]
+    bound: list[Sequence[Term]] = [[ox.NamedNode(fact.iri), integer(as_of)] for fact in chosen]
+    if wanted is None:
+        bound = [[None, integer(as_of)]]
+    by_fact = defaultdict(list)
+    for row in select(graph, "answers", "?fact ?asOf", bound):
+        by_fact[str(row["fact"])].append(row)
+    labels = _labels(graph, None if wanted is None else chosen)
+    reading = _Reading(graph.name, identity, labels, rule)
+    return [reading.answer_set(fact, by_fact[fact.iri], as_of) for fact in chosen]
+
+
+def _checked(known: Mapping[str, Fact], wanted: Sequence[str] | None, snapshot: str) -> list[str]:
+    names = list(known if wanted is None else wanted)
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"The fact {name} is not in snapshot {snapshot}.", hint="dyknow benchmark show lists facts."
+            )
+    return names
+
+
+def _labels(graph: Graph, chosen: Sequence[Fact] | None) -> dict[str, str]:
+    """Return the label of every holder."""
+    bound: list[Sequence[Term]] = [[None]] if chosen is None else [[ox.NamedNode(fact.iri)] for fact in chosen]
+    rows = select(graph, "names", "?fact", bound)
+    # Sorted, so that of several labels of one holder the same one is taken on every engine.
+    return {
+        holder: name
+        for holder, name in sorted((str(r["holder"]), str(r["name"])) for r in rows if r["kind"] == "label")
+    }
+
+
+_RANK = {Standing.UP_TO_DATE: 0, Standing.OUTDATED: 1, Standing.LATER: 2, Standing.NOT_ASKED: 3}
+_VALIDITY = {Validity.CERTAIN: 0, Validity.POSSIBLE: 1, Validity.NO: 2}
+
+
+class _Reading(NamedTuple):
+    """Reads the rows of ``answers.rq`` for one snapshot and rule."""
+
+    snapshot: str
+    identity: Identity
+    labels: Mapping[str, str]
+    rule: Rule
+
+    def standing(self, row: Row) -> Standing:
+        return Standing(str(row["standing" if self.rule is Rule.LATEST else "study"]))
+
+    def answer_set(self, fact: Fact, rows: Sequence[Row], as_of: int) -> AnswerSet:
+        holders = self._holders(rows)
+        return AnswerSet(
+            fact=fact.fact,
+            subject=fact.subject,
+            property=fact.property,
+            office=fact.office,
+            as_of=as_of,
+            snapshot=self.snapshot,
+            status=self._status(fact, rows),
+            open_order=sum(h.standing is Standing.UP_TO_DATE for h in holders) > 1,
+            holders=tuple(sorted(holders, key=_order)),
+        )
+
+    def _holders(self, rows: Sequence[Row]) -> list[Holder]:
+        """Return one holder an entity: of its statements the one that counts most speaks for it."""
+        by_entity: dict[str, list[Row]] = defaultdict(list)
+        for row in rows:
+            if not row["noValue"]:
+                by_entity[self.identity.entity(str(row["holder"]))].append(row)
+        leading = self._leading(rows)
+        return [self._holder(entity, own, leading) for entity, own in by_entity.items()]
+
+    def _leading(self, rows: Sequence[Row]) -> list[Row]:
+        return [row for row in rows if self.standing(row) is Standing.UP_TO_DATE]
+
+    def _holder(self, entity: str, rows: Sequence[Row], leading: Sequence[Row]) -> Holder:
+        row = min(rows, key=self._speaks_first)
+        standing, iri = self.standing(row), str(row["holder"])
+        return Holder(
+            entity=entity,
+            iri=iri,
+            label=self.labels.get(iri, label_of(iri)),
+            standing=standing,
+            certain=self._is_certain(standing, rows, row, leading),
+            validity=Validity(str(row["validity"])),
+            superseded=bool(row["superseded"]) and standing is Standing.OUTDATED,
+            start=_span(row, "s1", "s2"),
+            end=_span(row, "e1", "e2"),
+            end_kind=EndKind(str(row["endKind"])),
+            team_class=None if "class" not in row else str(row["class"]),
+            statement=str(row["statement"]),
+        )
+
+    def _speaks_first(self, row: Row) -> tuple[int, int, int, str]:
+        validity = _VALIDITY[Validity(str(row["validity"]))]
+        return _RANK[self.standing(row)], validity, -int(row.get("s1", BEFORE_ALL_DAYS)), str(row["statement"])
+
+    def _is_certain(self, standing: Standing, rows: Sequence[Row], row: Row, leading: Sequence[Row]) -> bool:
+        """Tell whether an entity's standing is the same for every choice of days inside the spans.
+
+        Up-to-date is certain when a statement that surely holds (rule "study": surely began) leads alone, or in a tie
+        on one known day. Outdated is certain when the entity surely began and no choice of days lets it lead.
+        """
+        if standing is Standing.OUTDATED:
+            return any(r["begunSurely"] for r in rows) and not any(self._could_lead(r, leading) for r in rows)
+        if standing is not Standing.UP_TO_DATE:
+            return True
+        own = {str(r["statement"]) for r in rows}
+        rivals = [r for r in leading if str(r["statement"]) not in own]
+        tied = all(r.get("s1") == r.get("s2") == row.get("s1") == row.get("s2") is not None for r in rivals)
+        sure = row["validity"] == Validity.CERTAIN if self.rule is Rule.LATEST else bool(row["begunSurely"])
+        return sure and tied
+
+    def _could_lead(self, row: Row, leading: Sequence[Row]) -> bool:
+        """Tell whether some choice of days makes a statement that does not lead the latest one."""
+        if self.rule is Rule.LATEST:
+            return bool(row["couldLead"])
+        last = int(row.get("s2", BEFORE_ALL_DAYS))
+        return not any(r["begunSurely"] and int(r.get("s1", BEFORE_ALL_DAYS)) > last for r in leading)
+
+    def _status(self, fact: Fact, rows: Sequence[Row]) -> Status:
+        """Say what the snapshot knows of a fact on a day that has, or has not, an up-to-date holder."""
+        leading = self._leading(rows)
+        if leading:  # "no value" may be what leads: nobody holds the office, and the snapshot says so
+            return Status.VACANCY if all(row["noValue"] for row in leading) else Status.ANSWERED
+        standings = {self.standing(row) for row in rows} - {Standing.NOT_ASKED}
+        if not standings:
+            return Status.NOT_IN_SNAPSHOT
+        if standings == {Standing.LATER}:
+            return Status.BEFORE_FIRST_RECORD
+        # A gap between the terms an extract holds may be full of terms it left out.
+        return Status.NOT_IN_SNAPSHOT if Standing.LATER in standings and not fact.whole else Status.VACANCY
+
+
+def _order(holder: Holder) -> tuple[int, int, str, str]:
+    """Order holders: up-to-date, outdated, later, not asked; the latest start first."""
+    start = holder.start[0] if holder.start else BEFORE_ALL_DAYS
+    return _RANK[holder.standing], -start, holder.label, holder.entity
+
+
+def _span(row: Row, first: str, last: str) -> tuple[int, int] | None:
+    return (int(row[first]), int(row[last])) if first in row and last in row else None
+
+
+class Timeline(NamedTuple):
+    """All that a snapshot says of its facts over all days."""
+
+    standings: list[StandingRow]
+    coverage: list[CoverageRow]
+
+
+def timeline(graph: Graph, identity: Identity) -> Timeline:
+    """Return the standings and the coverage of every fact over all days, sorted.
+
+    The query for answer sets is asked for the day before all days and for every day on which a fact can change; equal
+    neighbours are then one row.
+    """
+    known = {fact.iri: fact for fact in facts(graph, identity).values()}
+    labels = _labels(graph, None)
+    changes: dict[str, set[int]] = {iri: {BEFORE_ALL_DAYS} for iri in known}
+    for row in select(graph, "days", "?fact", [[None]]):
+        changes[str(row["fact"])].add(int(row["day"]))
+    bound = [[ox.NamedNode(iri), integer(day)] for iri in sorted(changes) for day in sorted(changes[iri])]
+    rows: dict[tuple[str, int], list[Row]] = defaultdict(list)
+    for row in select(graph, "answers", "?fact ?asOf", bound):
+        rows[str(row["fact"]), int(row["asOf"])].append(row)
+    standings: list[StandingRow] = []
+    coverage: list[CoverageRow] = []
+    for rule in Rule:
+        reading = _Reading(graph.name, identity, labels, rule)
+        for iri, fact in known.items():
+            sets = [reading.answer_set(fact, rows[iri, day], day) for day in sorted(changes[iri])]
+            standings += _standings(sets, rule)
+            coverage += _coverage(sets, rule)
+    return Timeline(sorted(standings, key=lambda r: r[:4]), sorted(coverage))
+
+
+def _standings(sets: Sequence[AnswerSet], rule: Rule) -> Iterator[StandingRow]:
+    """Yield the stretches of equal standing of each entity."""
+    daily: dict[str, list[tuple[int, StandingRow]]] = defaultdict(list)
+    for answer_set in sets:
+        for holder in answer_set.holders:
+            daily[holder.entity].append((answer_set.as_of, _row_of(holder, answer_set.fact, rule)))
+    for stretch in daily.values():
+        yield from _stretches(stretch)
+
+
+def _row_of(holder: Holder, fact: str, rule: Rule) -> StandingRow:
+    """Return the standing of a holder with its days still open."""
+    return StandingRow(
+        fact=fact,
+        entity=holder.entity,
+        rule=rule,
+        from_day=0,
+        to_day=None,
+        standing=holder.standing,
+        certain=holder.certain,
+        validity=holder.validity,
+        superseded=holder.superseded,
+        statement=holder.statement,
+        start_day=holder.start[0] if holder.start else None,
+        end_day=holder.end[1] if holder.end else None,
+    )
+
+
+def _stretches(daily: Iterable[tuple[int, StandingRow]]) -> Iterator[StandingRow]:
+    """Merge equal neighbours; each stretch ends where the next one begins."""
+    runs = [next(group) for _, group in groupby(daily, key=lambda pair: pair[1])]
+    ends = [day for day, _ in runs[1:]] + [None]
+    for (day, row), end in zip(runs, ends, strict=True):
+        yield row._replace(from_day=day, to_day=end)
+
+
+def _coverage(sets: Sequence[AnswerSet], rule: Rule) -> Iterator[CoverageRow]:
+    runs = [next(group) for _, group in groupby(sets, key=lambda s: s.status)]
+    for this, after in pairwise([*runs, None]):
+        if this is not None:
+            yield CoverageRow(this.fact, rule, this.as_of, after.as_of if after else None, this.status)
+
+
+def names(graph: Graph, identity: Identity) -> list[NameRow]:
+    """Return every name of every entity that holds a fact in some statement, sorted."""
+    known = {fact.iri: fact.fact for fact in facts(graph, identity).values()}
+    bounds: dict[tuple[str, str, str, str, str | None], list[Row]] = defaultdict(list)
+    for row in select(graph, "names", "?fact", [[None]]):
+        team = None if "class" not in row else str(row["class"])
+        entity = identity.entity(str(row["holder"]))
+        bounds[known[str(row["fact"])], entity, str(row["name"]), str(row["kind"]), team].append(row)
+    found = [
+        NameRow(fact, entity, name, kind, _first(rows), _last(rows), team)
+        for (fact, entity, name, kind, team), rows in bounds.items()
+    ]
+    return sorted(found, key=lambda row: row[:4])
+
+
+def _first(rows: Sequence[Row]) -> int | None:
+    days = [int(row["s1"]) for row in rows if "s1" in row]
+    return min(days) if len(days) == len(rows) else None
+
+
+def _last(rows: Sequence[Row]) -> int | None:
+    days = [int(row["e2"]) for row in rows if "e2" in row]
+    return max(days) if len(days) == len(rows) else None
