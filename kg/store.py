@@ -1,7 +1,7 @@
 """A snapshot as a read-only Oxigraph store, and the one way to ask it.
 
-The store is a cache of the snapshot, keyed by its digest: built beside, renamed, then only ever opened read-only, so that
-any number of commands can use it at once.
+The store is a cache of the snapshot, keyed by its digest: built beside, renamed, then only ever opened read-only, so
+that any number of commands can use it at once.
 """
 
 import os
@@ -21,7 +21,7 @@ from kg.terms import XSD
 
 Value = str | int | bool
 Row = Mapping[str, Value]
-"""A solution: variable name to value. IRIs and strings are str, xsd:integer is int, xsd:boolean is bool; unbound is absent."""
+"""A solution: variable to value. IRIs and strings are str, xsd:integer int, xsd:boolean bool; unbound is absent."""
 
 Term = ox.NamedNode | ox.Literal | None
 """What may be bound: an IRI, a literal, or None for UNDEF."""
