@@ -1,0 +1,70 @@
+"""The models that can be asked: one table, and how a name on the command line finds its row.
+
+==================================  =====================================================
+``scripted:answers.toml``           answers from a table (CSV or TOML)
+``smollm2``                         the demo model, SmolLM2-135M-Instruct
+``folder/model.gguf``               a GGUF file
+``folder`` or ``owner/name``        a causal model in a folder or on the hub
+``KIND:NAME``                       says the kind outright: ``local:smollm2``
+==================================  =====================================================
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from dyknow.models import local
+from dyknow.models.base import Answer, Asked, Model, Options, Style
+from dyknow.models.scripted import load_scripted
+from dyknow.tomlfile import did_you_mean
+from kg.errors import UsageError
+
+MODELS: Final[Mapping[str, Callable[[str, Options], Model]]] = {
+    "scripted": lambda target, _: load_scripted(Path(target)),
+    "smollm2": local.load_smollm2,
+    "gguf": local.load_gguf,
+    "local": local.load_folder_or_hub,
+}
+
+
+class Spec(NamedTuple):
+    """What a model's name says: its kind, a key of ``MODELS``, and what that loader takes."""
+
+    kind: str
+    target: str
+
+
+def parse(name: str) -> Spec:
+    """Return the kind and the target of a model's name.
+
+    >>> parse("scripted:answers.csv"), parse("gpt2-xl").kind, parse("models/small.gguf").kind, parse("smollm2").kind
+    (Spec(kind='scripted', target='answers.csv'), 'local', 'gguf', 'smollm2')
+
+    Raises:
+        UsageError: it is empty, or begins with an unknown kind.
+    """
+    kind, colon, target = name.partition(":")
+    if colon and not Path(name).exists():
+        if kind not in MODELS or not target:
+            raise UsageError(f"{name!r} names no model: {kind!r} is no kind.", hint=did_you_mean(kind, MODELS))
+        return Spec(kind, target)
+    if not name:
+        raise UsageError("The model has no name.", hint="Try: dyknow run smollm2")
+    if name == "smollm2":
+        return Spec("smollm2", "")
+    return Spec("gguf" if name.lower().endswith(".gguf") else "local", name)
+
+
+def load_model(name: str, options: Options | None = None) -> Model:
+    """Return the model of a name, ready to be asked.
+
+    Raises:
+        UsageError: the name says no kind that is known.
+        ModelError: the model cannot be loaded.
+        DataError: a script cannot be read.
+    """
+    spec = parse(name)
+    return MODELS[spec.kind](spec.target, options or Options())
+
+
+__all__ = ["MODELS", "Answer", "Asked", "Model", "Options", "Spec", "Style", "load_model", "parse"]

@@ -1,0 +1,90 @@
+"""What a model is to a run: a name, a record of itself, and answers in batches."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, Protocol
+
+from dyknow.benchmark import Question
+
+Style = Literal["auto", "chat", "completion"]
+
+TEMPLATE_DAY: Final = date(2024, 7, 26)
+"""The day told to chat templates that write one into the prompt: what Llama's own template falls back on.
+
+Never the day of the run, or the same question would be another prompt tomorrow.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a model is to be loaded and asked.
+
+    Attributes:
+        style: "chat" puts a question into the tokenizer's chat template, "completion" gives it as it is; "auto" takes
+            chat where there is a template and the model's name says that it follows instructions.
+        device: "cpu", "cuda", "cuda:1", "mps"; None: cuda where there is one, else cpu.
+        dtype: "float32", "bfloat16", "float16", or "auto" for the file's own; None: float32 on cpu, else "auto".
+        revision: A hub model's commit, tag or branch.
+        max_new_tokens: Tokens an answer may have; None: 24 for a completion, 48 in a chat.
+        pickled: Accept weights that are no safetensors; unpickling runs code from the file.
+        template_day: The day told to chat templates that ask for one.
+    """
+
+    style: Style = "auto"
+    device: str | None = None
+    dtype: str | None = None
+    revision: str | None = None
+    max_new_tokens: int | None = None
+    pickled: bool = False
+    template_day: date = TEMPLATE_DAY
+
+
+class Answer(NamedTuple):
+    """What came back for one question. ``text`` is None exactly where ``error`` says why."""
+
+    text: str | None
+    finish_reason: str | None  # "stop" or "length"
+    prompt: str  # exactly what the model was given
+    prompt_tokens: int | None
+    tokens: int | None
+    error: str | None = None
+
+
+class Asked(NamedTuple):
+    """A question with its answer."""
+
+    question: Question
+    answer: Answer
+
+
+class Model(Protocol):
+    """Something that can be asked."""
+
+    @property
+    def name(self) -> str:
+        """A short name for the run: "SmolLM2-135M-Instruct.Q4_1"."""
+        ...
+
+    def info(self) -> dict[str, Any]:
+        """Return what the texts depend on: name, revision, files (name to SHA-256), dtype, style, sampling; and device.
+
+        JSON values only. Two models with equal records (the device aside) give equal texts.
+        """
+        ...
+
+    def generate(self, questions: Sequence[Question], batch_size: int) -> Iterator[list[Asked]]:
+        """Ask, and yield the answers batch by batch, in an order of the model's choice.
+
+        Raises:
+            ModelError: it cannot go on; batches yielded before stand.
+        """
+        ...
+
+
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
