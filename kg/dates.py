@@ -1,7 +1,7 @@
 """A Wikidata time as what it says: a span of days.
 
-Days are integers, year * 10000 + month * 100 + day, with astronomical years (the year before 1 is 0, then -1): they order
-as the days do, in Python, in SPARQL and in SQL, and they reach beyond the years 1 to 9999.
+Days are integers, year * 10000 + month * 100 + day, with astronomical years (the year before 1 is 0, then -1): they
+order as the days do, in Python, in SPARQL and in SQL, and they reach beyond the years 1 to 9999.
 
 >>> parse_time("+2015-00-00T00:00:00Z", 9).span
 (20150101, 20151231)
@@ -108,11 +108,14 @@ def parse_time(text: str, precision: int | None = None, calendar: str = GREGORIA
         precision = finest
     if not 0 <= precision <= 14:
         raise DataError(f"The precision {precision} of {text!r} is not between 0 and 14.")
-    if month > 12:
-        raise DataError(f"{text!r} has no such month.")
-    if not text.endswith("Z"):
-        text += "Z"
-    return Time(text, precision, calendar, _span(year, month, day, min(precision, finest), calendar, text))
+    span = (
+        _years(year, 10 ** (YEAR - precision))
+        if precision < YEAR
+        else _span(year, month if precision > YEAR else 0, day if precision > MONTH else 0, calendar)
+    )
+    if span is None:
+        raise DataError(f"{text!r} is no day of the calendar.")
+    return Time(text if text.endswith("Z") else text + "Z", precision, calendar, span)
 
 
 def time_from_json(value: Mapping[str, Any]) -> Time:
@@ -134,18 +137,18 @@ def _parts(text: str) -> tuple[int, int, int]:
     return (-int(year) if sign == "-" else int(year)), int(month), int(day)
 
 
-def _span(year: int, month: int, day: int, precision: int, calendar: str, text: str) -> Span:
-    if precision < YEAR:
-        return _years(year, 10 ** (YEAR - precision))
+def _span(year: int, month: int, day: int, calendar: str) -> Span | None:
+    """Return the days of a year, a month or a day, where month and day may be 0; None where there is no such day."""
     year = _astronomical(year)
-    if precision == YEAR:
+    if not month:
         return join_day(year, 1, 1), join_day(year, 12, 31)
-    if precision == MONTH:
+    if month > 12:
+        return None
+    if not day:
         return join_day(year, month, 1), join_day(year, month, days_in_month(year, month))
-    julian = calendar == JULIAN
-    if day > (_julian_days_in_month(year, month) if julian else days_in_month(year, month)):
-        raise DataError(f"{text!r} is no day of the calendar.")
-    value = julian_to_gregorian(year, month, day) if julian else join_day(year, month, day)
+    if day > (_julian_days_in_month if calendar == JULIAN else days_in_month)(year, month):
+        return None
+    value = (julian_to_gregorian if calendar == JULIAN else join_day)(year, month, day)
     return value, value
 
 

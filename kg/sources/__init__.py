@@ -1,7 +1,7 @@
 """Where the statements of a snapshot come from. Every source gives the same rows; a snapshot is made of rows alone."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kg.dates import Day, Time
 from kg.terms import EndKind
@@ -51,11 +51,6 @@ class Row:
     aliases: tuple[str, ...] = ()
     whole: bool = True
 
-    @property
-    def fact(self) -> tuple[str, str]:
-        """The fact it belongs to: subject and property."""
-        return self.subject_id or self.subject, self.property
-
 
 @dataclass(frozen=True)
 class Source:
@@ -77,4 +72,4 @@ class Source:
     date: Day | None = None
     known: str | None = None
     dropped: tuple[str, ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()

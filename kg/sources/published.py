@@ -28,35 +28,37 @@ class Edition(NamedTuple):
 
 
 _BOTH: Final = (
-    "Precision is read from the zeros of a date: day 00 is a month, month 00 a year. A first of January may still stand "
-    "for a whole year, as Wikidata writes some years so; it is taken as the day it says.",
-    "The files carry no ids, ranks or types: every statement has normal rank, a team's class comes from a reviewed table.",
+    "Precision is read from the zeros of a date: day 00 is a month, month 00 a year. A first of January may still "
+    "stand for a year, as Wikidata writes some years so; it is taken as the day it says.",
+    "The files carry no ids, ranks or types: every statement has normal rank, and a team's class and P31 come from a "
+    "reviewed table.",
 )
 
 EDITIONS: Final[Mapping[str, Edition]] = {
     "countries_byGDP": Edition(
-        20231218,
-        "The answer sets of the study 'Is Your LLM Outdated?' (DyKnow): Wikidata on 18 December 2023.",
-        None,
-        (),
-        (
+        date=20231218,
+        description="The answer sets of the study 'Is Your LLM Outdated?' (DyKnow): Wikidata on 18 December 2023.",
+        known=None,
+        dropped=(),
+        notes=(
             *_BOTH,
             "BP: Bernard Looney stands open although he left in September 2023; left as it stands.",
             "Canada, P35: Victoria stands until 1910, nine years after her death; left as it stands.",
         ),
     ),
     "countries": Edition(
-        20251130,
-        "The answer sets of the follow-up study on vision-language models (V-DyKnow): Wikidata in November 2025.",
-        "of November 2025; the day is not known, the last of the month stands for it",
-        ("national",),
-        (
+        date=20251130,
+        description="The answer sets of the follow-up on vision-language models (V-DyKnow): Wikidata in November 2025.",
+        known="of November 2025; the day is not known, the last of the month stands for it",
+        dropped=("national",),
+        notes=(
             *_BOTH,
             "National teams were dropped from this source: that one is missing says nothing about it.",
-            "For many facts only the newest statements are here. A history counts as full where the source of 18 December "
-            "2023 has the fact and every (holder, span of its start) of that source, national teams left out and holders "
-            "compared by the identity table, is here too; else as an extract, and so where that source lacks the fact. The "
-            "decision is recorded in the reviewed table extracts.csv.",
+            "For many facts only the newest statements are here. A history counts as full where the source of 18 "
+            "December 2023 has the fact and every (holder, span of its start) it has, holders compared by the identity "
+            "table and national teams left out, is here too; else as an extract. The decision is recorded in the "
+            "reviewed table extracts.csv.",
+            "BP: Bernard Looney stands open although he left in September 2023; left as it stands.",
         ),
     ),
 }

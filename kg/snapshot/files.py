@@ -1,0 +1,258 @@
+"""Snapshots as folders: taken, found, chosen, verified."""
+
+import gzip
+import hashlib
+import io
+import os
+import re
+import shutil
+import tempfile
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from kg.dates import Day, format_day, parse_day
+from kg.errors import SnapshotError, UsageError
+from kg.resources import shipped_snapshots
+from kg.snapshot import manifest as manifests
+from kg.snapshot.reading import Statement, read_graph
+from kg.snapshot.triples import ntriples
+from kg.sources import Source
+
+_STATEMENTS: Final = "statements.nt.gz"
+_IS_DATE: Final = re.compile(r"-?\d{4,}-\d\d-\d\d")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A snapshot on disk.
+
+    Attributes:
+        id: Its date, which is its name: "2023-12-18".
+        path: Its folder.
+        manifest: What its manifest says; the checksum has been checked.
+    """
+
+    id: str
+    path: Path
+    manifest: Mapping[str, Any]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the uncompressed N-Triples."""
+        return str(self.manifest["statements"]["digest"])
+
+    @property
+    def date(self) -> Day:
+        """The day it shows."""
+        return parse_day(self.id)
+
+    @property
+    def known(self) -> str | None:
+        """How its date is known, where that is not a plain day."""
+        known = self.manifest["known"]
+        return None if known is None else str(known)
+
+    @property
+    def dropped(self) -> frozenset[str]:
+        """Team classes which its source leaves out; that such a team is missing says nothing."""
+        return frozenset(self.manifest["source"]["dropped"])
+
+    @property
+    def statements_path(self) -> Path:
+        """The gzipped N-Triples."""
+        return self.path / _STATEMENTS
+
+    def read_statements(self) -> bytes:
+        """Return the uncompressed N-Triples.
+
+        Raises:
+            SnapshotError: they are missing, damaged, or not the ones the manifest names.
+        """
+        try:
+            data = gzip.decompress(self.statements_path.read_bytes())
+        except (OSError, EOFError, ValueError, zlib.error) as error:
+            raise SnapshotError(
+                f"{self.statements_path} cannot be read: {error}", hint=f"dyknow snapshot verify {self.id}"
+            ) from error
+        if hashlib.sha256(data).hexdigest() != self.digest:
+            raise SnapshotError(
+                f"{self.statements_path} does not have the digest its manifest names.", hint="Take or fetch it again."
+            )
+        return data
+
+    def statements(self) -> list[Statement]:
+        """Return its statements, sorted by fact, holder and start.
+
+        Raises:
+            SnapshotError: as `read_statements`.
+        """
+        return read_graph(self.read_statements())
+
+
+def local_folder() -> Path:
+    """Return the folder for snapshots: ``$DYKNOW_SNAPSHOTS``, else ``snapshots`` where the call is made."""
+    return Path(os.environ.get("DYKNOW_SNAPSHOTS") or "snapshots")
+
+
+def load(path: Path) -> Snapshot:
+    """Return the snapshot in a folder.
+
+    Raises:
+        SnapshotError: there is none, or its manifest is damaged.
+    """
+    return Snapshot(path.name, path, manifests.read(path))
+
+
+def find_snapshots(folder: Path | None = None) -> list[Snapshot]:
+    """Return the snapshots of a folder (default: `local_folder`) and the shipped ones, by date.
+
+    Raises:
+        SnapshotError: a manifest is damaged, or a local snapshot and a shipped one of the same date differ.
+    """
+    found: dict[str, Snapshot] = {}
+    for place in (folder or local_folder(), shipped_snapshots()):
+        for path in sorted(place.iterdir()) if place.is_dir() else ():
+            if not (_IS_DATE.fullmatch(path.name) and path.is_dir()):
+                continue
+            snapshot = load(path)
+            first = found.setdefault(snapshot.id, snapshot)
+            if first.digest != snapshot.digest:
+                raise SnapshotError(
+                    f"{first.path} and {path} are two different snapshots of one date.", hint=f"Move {first.path} away."
+                )
+    return sorted(found.values(), key=lambda snapshot: snapshot.date)
+
+
+def choose(snapshots: Sequence[Snapshot], as_of: Day, known_at: str | None = None) -> Snapshot:
+    """Return the snapshot to read: the one of ``known_at``, else the oldest not before ``as_of``, else the newest.
+
+    Raises:
+        UsageError: there is none of that date.
+        SnapshotError: there are none at all.
+    """
+    if not snapshots:
+        raise SnapshotError("There are no snapshots.", hint="Take one: dyknow snapshot take")
+    if known_at is not None:
+        for snapshot in snapshots:
+            if snapshot.id == known_at:
+                return snapshot
+        raise UsageError(
+            f"There is no snapshot {known_at!r}.", hint=f"There are: {', '.join(s.id for s in snapshots)}."
+        )
+    ordered = sorted(snapshots, key=lambda snapshot: snapshot.date)
+    return next((snapshot for snapshot in ordered if snapshot.date >= as_of), ordered[-1])
+
+
+def take(source: Source, folder: Path, date: Day | None = None, known: str | None = None) -> Snapshot:
+    """Freeze the rows of a source as ``folder/DATE``.
+
+    Args:
+        source: the statements.
+        folder: where snapshots live; made where it is not there.
+        date: the day the snapshot shows; None takes the source's.
+        known: how the date is known; None takes the source's.
+
+    Raises:
+        UsageError: neither names a date.
+        DataError: a row is malformed.
+        SnapshotError: the folder already has a snapshot of that date; it is left as it is.
+    """
+    if (day := source.date if date is None else date) is None:
+        raise UsageError("The source does not say which day it shows.", hint="Give the date.")
+    target = folder / format_day(day)
+    if target.exists():
+        raise _exists(target)
+    data = ntriples(source.rows)
+    packed = _gzip(data)
+    manifest = manifests.build(source, day=day, known=known or source.known, data=data, packed=packed)
+    folder.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=folder))
+    try:
+        beside.chmod(0o755)
+        _write(beside / _STATEMENTS, packed)
+        _write(beside / manifests.NAME, manifests.render(manifest))
+        try:
+            beside.rename(target)
+        except OSError as error:
+            raise _exists(target) from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return Snapshot(target.name, target, manifest)
+
+
+def _exists(target: Path) -> SnapshotError:
+    return SnapshotError(f"{target} exists; a snapshot is never overwritten.", hint="Choose another date or folder.")
+
+
+def _write(path: Path, data: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _gzip(data: bytes) -> bytes:
+    """Compress without name and time, so that the same bytes stay the same."""
+    packed = io.BytesIO()
+    with gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=packed, mtime=0) as file:
+        file.write(data)
+    return packed.getvalue()
+
+
+def verify(snapshot: Snapshot | Path) -> list[str]:
+    """Return what is wrong with a snapshot, one sentence each; an empty list where it is whole.
+
+    The manifest is read again; its own checksum, the compressed bytes, the digest of the triples, their order and all
+    counts are checked.
+    """
+    path = snapshot if isinstance(snapshot, Path) else snapshot.path
+    file = path / _STATEMENTS
+    try:
+        manifest = manifests.read(path)
+    except SnapshotError as error:
+        return [error.message]
+    stated = manifest["statements"]
+    problems = []
+    try:
+        packed = file.read_bytes()
+        if hashlib.sha256(packed).hexdigest() != stated["file_digest"]:
+            problems.append(f"{file} is not the file the manifest names: its SHA-256 differs.")
+        data = gzip.decompress(packed)
+        if hashlib.sha256(data).hexdigest() == stated["digest"]:
+            return problems + [f"{file}: {problem}" for problem in _miscounts(data, manifest)]
+        return [*problems, f"{file}: its triples are not those the manifest names: their SHA-256 differs."]
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        return [*problems, f"{file} cannot be read: {error}."]
+
+
+def _miscounts(data: bytes, manifest: Mapping[str, Any]) -> Iterator[str]:
+    lines = data.splitlines()
+    if lines != sorted(set(lines)):
+        yield "the triples are not sorted or not distinct."
+    statements = read_graph(data)
+    counts = {
+        "facts": len({statement.fact for statement in statements}),
+        "statements": len(statements),
+        "triples": len(lines),
+        "properties": dict(sorted(Counter(statement.property for statement in statements).items())),
+    }
+    for name, count in counts.items():
+        if manifest["counts"][name] != count:
+            yield f"the manifest counts {manifest['counts'][name]} {name}, the triples have {count}."
+    coverage = _coverage(statements)
+    for fact in sorted(coverage.keys() | manifest["coverage"].keys()):
+        if coverage.get(fact) != manifest["coverage"].get(fact):
+            yield f"the manifest's coverage of {fact} is not what the triples have."
+
+
+def _coverage(statements: Sequence[Statement]) -> dict[str, dict[str, Any]]:
+    """Return history and number of statements by fact, as a manifest has them."""
+    numbers = Counter((statement.fact, statement.whole) for statement in statements)
+    return {
+        fact: {"history": "full" if whole else "extract", "statements": number}
+        for (fact, whole), number in numbers.items()
+    }

@@ -1,0 +1,136 @@
+"""The manifest of a snapshot: where its statements come from, how much of each fact is there, what looks odd.
+
+It ends with a checksum over all its other fields, so that a byte changed in it is found like one in the triples.
+"""
+
+import hashlib
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final
+
+from kg.dates import Day, format_day
+from kg.errors import SnapshotError
+from kg.snapshot.triples import in_order, row_fact
+from kg.sources import Row, Source
+from kg.terms import EndKind
+
+FORMAT: Final = 1
+NAME: Final = "manifest.json"
+LICENCE: Final = "CC0-1.0: the facts are Wikidata's"
+
+
+def build(source: Source, *, day: Day, known: str | None, data: bytes, packed: bytes) -> dict[str, Any]:
+    """Return the manifest of the N-Triples ``data``, gzipped as ``packed``, that the rows of a source give."""
+    rows = in_order(source.rows)
+    by_fact: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_fact[row_fact(row)].append(row)
+    manifest = {
+        "format": FORMAT,
+        "date": format_day(day),
+        "known": known or source.known,
+        "source": {"name": source.name, "description": source.description, "dropped": list(source.dropped)},
+        "licence": LICENCE,
+        "coverage": {fact: _coverage(own) for fact, own in sorted(by_fact.items())},
+        "counts": {
+            "facts": len(by_fact),
+            "statements": len(rows),
+            "triples": data.count(b"\n"),
+            "properties": dict(sorted(Counter(row.property for row in rows).items())),
+        },
+        "flags": [flag for fact, own in sorted(by_fact.items()) for flag in _flags(fact, own, day)],
+        "notes": list(source.notes),
+        "statements": {
+            "digest": hashlib.sha256(data).hexdigest(),
+            "bytes": len(data),
+            "file_digest": hashlib.sha256(packed).hexdigest(),
+        },
+        "tool": _tool(),
+    }
+    return manifest | {"checksum": _checksum(manifest)}
+
+
+def _coverage(rows: Sequence[Row]) -> dict[str, Any]:
+    return {"history": "full" if all(row.whole for row in rows) else "extract", "statements": len(rows)}
+
+
+def _flags(fact: str, rows: Sequence[Row], day: Day) -> Iterator[dict[str, str]]:
+    """Yield what a reader should look at in a fact; nothing is mended."""
+    for row in rows:
+        for flag in _row_flags(row, day):
+            yield {"fact": fact, "flag": flag, "detail": _describe(row)}
+    for row, count in Counter(rows).items():
+        if count > 1:
+            yield {"fact": fact, "flag": "stands twice", "detail": _describe(row)}
+    open_ones = [
+        row
+        for row in rows
+        if row.end_kind is EndKind.OPEN and row.team_class != "national" and row.rank != "deprecated"
+    ]
+    if len(open_ones) > 1:
+        yield {"fact": fact, "flag": "several open", "detail": "; ".join(_describe(row) for row in open_ones)}
+
+
+def _row_flags(row: Row, day: Day) -> Iterator[str]:
+    if row.start is None:
+        yield "no start"
+    elif row.start.span[0] > day:
+        yield "starts after the snapshot"
+    if row.point is not None:
+        yield "point in time"
+    if row.start and row.end and row.end.span[1] < row.start.span[0]:
+        yield "ends before it starts"
+    if row.start and row.end and row.end.is_day and row.end.span == row.start.span:
+        yield "ends on the day it starts"
+
+
+def _describe(row: Row) -> str:
+    until = str(row.end) if row.end else "" if row.end_kind is EndKind.OPEN else row.end_kind.value
+    return f"{row.holder or 'no value'} ({row.start or ''}–{until})"
+
+
+def _tool() -> str:
+    try:
+        return f"dyknow {version('dyknow')}"
+    except PackageNotFoundError:
+        return "dyknow"
+
+
+def render(manifest: Mapping[str, Any]) -> bytes:
+    """Return a manifest as the one text it has."""
+    return (json.dumps(manifest, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def _checksum(manifest: Mapping[str, Any]) -> str:
+    bare = {key: value for key, value in manifest.items() if key != "checksum"}
+    return hashlib.sha256(render(bare)).hexdigest()
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """Return the manifest of the snapshot in a folder.
+
+    Raises:
+        SnapshotError: it is missing, does not match its own checksum, or is of another date than the folder.
+    """
+    path = folder / NAME
+    try:
+        data = path.read_bytes()
+        manifest = json.loads(data)
+    except FileNotFoundError as error:
+        raise SnapshotError(f"{path} is missing.", hint="Take or fetch the snapshot again.") from error
+    except (OSError, ValueError) as error:
+        raise _damaged(path, f"cannot be read as JSON: {error}") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise _damaged(path, f"is not of format {FORMAT}")
+    if manifest.get("checksum") != _checksum(manifest) or render(manifest) != data:
+        raise _damaged(path, "does not match its own checksum")
+    if manifest["date"] != folder.name:
+        raise _damaged(path, f"is of {manifest['date']}, its folder of {folder.name}")
+    return manifest
+
+
+def _damaged(path: Path, problem: str) -> SnapshotError:
+    return SnapshotError(f"{path} {problem}.", hint="Take or fetch the snapshot again.")
