@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -39,12 +39,18 @@ class Time:
         calendar: IRI of the calendar the value is written in.
         span: The earliest and the latest day. A Julian value is turned into a Gregorian one at day precision only, as
             Wikidata's RDF does; a coarser one is too vague for ten days to matter.
+        timezone: Kept, as the two below, because it is part of the value node's name; it shifts no day.
+        before: Likewise.
+        after: Likewise.
     """
 
     text: str
     precision: int
     calendar: str
     span: Span
+    timezone: int = 0
+    before: int = 0
+    after: int = 0
 
     @property
     def is_day(self) -> bool:
@@ -72,7 +78,7 @@ class Time:
     @cached_property
     def node(self) -> str:
         """The IRI of its value node in Wikidata's RDF: the MD5 of the value as PHP serialises it."""
-        fields = [self.text, 0, 0, 0, self.precision, self.calendar]
+        fields = [self.text, self.timezone, self.before, self.after, self.precision, self.calendar]
         value = json.dumps(fields, separators=(",", ":")).replace("/", "\\/")
         text = f'C:20:"DataValues\\TimeValue":{len(value)}:{{{value}}}'
         return WDV + hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
@@ -121,12 +127,14 @@ def parse_time(text: str, precision: int | None = None, calendar: str = GREGORIA
 def time_from_json(value: Mapping[str, Any]) -> Time:
     """Return the time of the ``value`` of a snak of Wikidata's JSON.
 
-    Fields ``timezone``, ``before`` and ``after`` are unused in Wikidata and ignored.
+    Its ``timezone``, ``before`` and ``after`` are unused in Wikidata: they are kept, and change no day.
 
     Raises:
         DataError: as `parse_time`.
     """
-    return parse_time(str(value["time"]), int(value["precision"]), str(value.get("calendarmodel", GREGORIAN)))
+    time = parse_time(str(value["time"]), int(value["precision"]), str(value.get("calendarmodel", GREGORIAN)))
+    timezone, before, after = (int(value.get(name, 0)) for name in ("timezone", "before", "after"))
+    return replace(time, timezone=timezone, before=before, after=after)
 
 
 def _parts(text: str) -> tuple[int, int, int]:

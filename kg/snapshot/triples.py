@@ -211,5 +211,5 @@ def _time_triples(node: str, prop: str, time: Time) -> Triples:
     yield value, _TYPE, _iri(WIKIBASE + "TimeValue")
     yield value, _iri(WIKIBASE + "timeValue"), _typed(time.rdf, "dateTime")
     yield value, _iri(WIKIBASE + "timePrecision"), _typed(time.precision, "integer")
-    yield value, _iri(WIKIBASE + "timeTimezone"), _typed(0, "integer")
+    yield value, _iri(WIKIBASE + "timeTimezone"), _typed(time.timezone, "integer")
     yield value, _iri(WIKIBASE + "timeCalendarModel"), _iri(time.calendar)
