@@ -1,0 +1,186 @@
+"""Tells where in a sentence a name stands: where the answer stands, or only in passing."""
+
+import re
+from enum import Enum, auto
+from functools import cache
+from typing import Final
+
+from dyknow.names import Word, word_lines, word_list
+from dyknow.scaffold import Answer
+
+_HARD: Final = re.compile(r"[.!?:;\n|•*]|\s[-–—]\s|[–—]")
+_APOSTROPHES: Final = ("'", "’")
+_HYPHENS: Final = ("-", "‐", "‑")
+
+
+@cache
+def _offices() -> dict[str, frozenset[str]]:
+    """Return word -> the words for offices that it may stand for."""
+    kinds = [frozenset(line.split()) for line in word_lines("offices")]
+    alike = [frozenset(line.split()) for line in word_lines("alike")]
+    found = {word: kind for kind in kinds for word in kind}
+    return {word: kind.union(*(other for other in alike if kind & other)) for word, kind in found.items()}
+
+
+class Place(Enum):
+    """Where a name stands."""
+
+    ANSWER = auto()
+    PASSING = auto()
+    NEGATED = auto()
+
+
+class Clauses:
+    """The clauses of an answer."""
+
+    def __init__(self, answer: Answer, question: frozenset[str]) -> None:
+        self.answer = answer
+        self.words = answer.words
+        self.question = question
+        self.asked = frozenset(word for word in question if word in _offices())
+        self.gaps = [answer.text[answer.start : self.words[0].start]] if self.words else []
+        for before, word in zip(self.words, self.words[1:], strict=False):
+            self.gaps.append(answer.text[before.end : word.start])
+
+    def hard(self, at: int) -> bool:
+        """Tell whether a clause ends before a word."""
+        if at == 0:
+            return True
+        gap = self.gaps[at]
+        if not _HARD.search(gap):
+            return False
+        before = self.words[at - 1]
+        return gap.strip(" ") != "." or not (len(before.key) == 1 or before.key in word_list("abbreviations"))
+
+    def soft(self, at: int) -> bool:
+        """Tell whether a word and the one before may belong to one name."""
+        gap = self.gaps[at]
+        return at > 0 and not self.hard(at) and "," not in gap and "(" not in gap and ")" not in gap and '"' not in gap
+
+    def hyphen(self, at: int) -> bool:
+        """Tell whether a hyphen joins a word to the one before."""
+        return self.gaps[at] in _HYPHENS
+
+    def place(self, first: int, last: int, *, known: bool, teams: bool) -> Place:
+        """Tell where the name in words ``first`` to ``last`` stands."""
+        start = first
+        while not self.hard(start):
+            start -= 1
+        lead = self.words[start:first]
+        opening = start == 0 and self.answer.continues
+        marker = self._marker(lead)
+        tail = lead[marker + 1 :] if marker is not None else lead
+        if any(word.key in word_list("negations") for word in tail):
+            return self._after_negation(tail)
+        if marker is not None and self._another_office(lead[:marker]):
+            return Place.PASSING
+        if marker is None and not opening and not self._alone(start, first, last):
+            return Place.PASSING
+        if self._possessive(last) or (not known and self._describes(first, last, tail, teams=teams)):
+            return Place.PASSING
+        return Place.ANSWER if self._leads_to_name(tail, first) else Place.PASSING
+
+    def _marker(self, lead: list[Word]) -> int | None:
+        """Return the last word of the lead after which an answer may follow: "is", "held by", "plays for"."""
+        for at in range(len(lead) - 1, -1, -1):
+            key, before = lead[at].key, lead[at - 1].key if at else ""
+            if key in word_list("markers"):
+                return at
+            if (key == "by" and before in word_list("held")) or key in ("par", "por"):
+                return at
+            if key in ("for", "with", "in") and before in word_list("plays"):
+                return at
+        return None
+
+    def _another_office(self, phrase: list[Word]) -> bool:
+        """Tell whether the subject of a clause is another office than the one asked for."""
+        keys = [word.key for word in phrase]
+        if any(key in word_list("other_offices") and key not in self.question for key in keys):
+            return True
+        said = [_offices()[key] for key in keys if key in _offices()]
+        return bool(said) and bool(self.asked) and not any(kind & self.asked for kind in said)
+
+    def _alone(self, start: int, first: int, last: int) -> bool:
+        """Tell whether a name is a clause of its own, or its subject is told to hold the office: "X is the president"."""
+        if any(not self._light(word) for word in self.words[start:first]):
+            return False
+        if last == len(self.words):
+            return not self.answer.cut or all(map(self._light, self.words[:start]))
+        if self.hard(last) or "," in self.gaps[last]:
+            return True
+        rest = self.words[last : last + 8]
+        return rest[0].key in ("is", "serves", "holds", "has", "currently") and any(
+            word.key in self.question and word.key in word_list("roles") for word in rest
+        )
+
+    def _possessive(self, last: int) -> bool:
+        return last < len(self.words) and self.words[last].key == "s" and self.gaps[last] in _APOSTROPHES
+
+    def _describes(self, first: int, last: int, tail: list[Word], *, teams: bool) -> bool:
+        """Tell whether an unknown run describes a name and is none: "the Social Democrat", "League club X"."""
+        if not teams and tail and tail[-1].key in word_list("determiners"):
+            return True
+        follows = self.words[last] if last < len(self.words) and self.soft(last) else None
+        if follows is not None and not follows.capital and follows.key in word_list("roles"):
+            after = last + 1
+            return after < len(self.words) and self.soft(after) and self.words[after].capital
+        return first == 0 and last - first == 1 and follows is not None and not self.answer.continues
+
+    def _after_negation(self, tail: list[Word]) -> Place:
+        """A name after "not" is denied, unless "but" stands between: "not X but Y"."""
+        keys = [word.key for word in tail]
+        return Place.ANSWER if any(key in ("but", "rather", "instead") for key in keys[1:]) else Place.NEGATED
+
+    def _leads_to_name(self, tail: list[Word], first: int) -> bool:
+        """Tell whether the words before a name only lead up to it."""
+        if any(word.key in word_list("relatives") for word in tail):
+            return False
+        if self._near_comma(tail, first):
+            return len(tail) <= 14
+        near = [
+            word for word in tail if word.key not in word_list("titles") and word.key not in word_list("determiners")
+        ]
+        if len(near) > 1 and near[-1].key in word_list("in_passing") and near[-2].key not in word_list("plain"):
+            return False
+        at = first - len(tail)
+        described = bool(near) and not near[-1].capital and near[-1].key in word_list("roles")
+        return all(
+            self._light(word) or (described and word.capital) or self._owner(at + offset)
+            for offset, word in enumerate(tail)
+        )
+
+    def _owner(self, at: int) -> bool:
+        """Tell whether a word belongs to an owner's name: "the Likud Party's"."""
+        while self.words[at].capital and at + 1 < len(self.words) and self.soft(at + 1):
+            at += 1
+            if self.words[at].key == "s" and self.gaps[at] in _APOSTROPHES:
+                return True
+        return False
+
+    def _near_comma(self, tail: list[Word], first: int) -> bool:
+        """Tell whether a comma stands before the name, or before the titles and articles that belong to it."""
+        at = first
+        for word in reversed(tail):
+            if "," in self.gaps[at]:
+                return True
+            if (
+                word.key not in word_list("titles")
+                and word.key not in word_list("determiners")
+                and word.key not in word_list("roles")
+            ):
+                return False
+            at -= 1
+        return False
+
+    def _light(self, word: Word) -> bool:
+        key = word.key
+        if key in word_list("relations"):
+            return False
+        return (
+            key == "s"
+            or key in word_list("plain")
+            or key in word_list("titles")
+            or key in word_list("roles")
+            or key in word_list("demonyms")
+            or key in self.question
+        )

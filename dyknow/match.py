@@ -1,0 +1,430 @@
+"""Reads a free text as an answer to its question: the entity it first asserts, or none and why.
+
+The text is split into runs of words that look like names. Each run is looked up among the forms of the candidates'
+names (:mod:`dyknow.names`) and is a candidate's name, another name, or no name at all. The first run that stands where
+an answer stands decides; a name in passing ("the son of X", "led by X", "X has also been ...") does not.
+"""
+
+import csv
+import hashlib
+import io
+import re
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from functools import cache, lru_cache
+from importlib.resources import files
+from typing import Final, NamedTuple
+
+from rapidfuzz import fuzz, process
+
+from dyknow.clauses import Clauses, Place
+from dyknow.names import Form, Named, Rule, Word, fold, forms, is_numeral, word_list, words
+from dyknow.scaffold import Answer, answer_of
+from kg.errors import DataError
+
+MATCHER_VERSION: Final = "1"
+"""Part of every stored match; raised with every change of what is matched."""
+
+FUZZY_LEAST: Final = 85.0
+"""Least similarity of a misspelt full name to a candidate's, as rapidfuzz's ratio of their keys."""
+
+FUZZY_WORD: Final = 72.0
+"""Least similarity of each of its words to the word in the same place."""
+
+FUZZY_LETTERS: Final = 9
+"""Shorter names are not matched when misspelt: Li Peng is not Li Ping."""
+
+
+class Candidate(NamedTuple):
+    """An entity that holds a fact in some statement, and what is known of its names.
+
+    ``labels`` are the names of the snapshots, the preferred one first; ``first_day`` the first day of its first term.
+    """
+
+    entity: str
+    labels: tuple[str, ...]
+    first_day: int | None = None
+    last_day: int | None = None
+    team_class: str | None = None
+
+
+class Reason(StrEnum):
+    """Why a text names an entity, or none."""
+
+    MATCHED = "matched"
+    EMPTY = "empty"
+    REFUSAL = "refusal"
+    ECHO = "echo"
+    DESCRIPTION = "description"
+    UNKNOWN = "unknown name"
+    NEGATED = "negated"
+    OPTIONS = "options"
+    CUT_OFF = "cut off"
+
+
+class Match(NamedTuple):
+    """What a text answers.
+
+    ``start`` and ``end`` are the span of ``matched`` in the text; where nothing matched, 0, and the rest is empty.
+    """
+
+    entity: str | None
+    reason: Reason
+    start: int = 0
+    end: int = 0
+    matched: str = ""
+    alias: str = ""
+    rule: str = ""
+    score: float = 0.0
+
+
+def match(text: str, prompt: str, candidates: Sequence[Candidate], subject: str, office: str | None) -> Match:
+    """Read a text as an answer to its question.
+
+    Args:
+        text: what the model wrote, with or without the prompt.
+        prompt: what the model was given.
+        candidates: the entities that hold the fact in some statement.
+        subject: the subject as the prompt has it; its words name nobody.
+        office: the office's title in the prompt, if any.
+
+    Returns:
+        The entity first asserted as the answer, or None with the reason. Never raises, whatever the text.
+    """
+    names = _compiled(tuple(candidates))
+    answer = answer_of(text, prompt)
+    if not answer.words:
+        return Match(None, Reason.EMPTY)
+    return _Reader(answer, names, _question(answer.question, subject, office)).read()
+
+
+# Candidates
+
+
+class _Names(NamedTuple):
+    forms: dict[str, Form]
+    longest: int  # words of the longest form
+    full: dict[int, list[str]]  # words in a name -> keys of full names, for misspellings
+    parts: dict[str, tuple[str, ...]]  # key of a full name -> its words
+    teams: bool
+
+
+@lru_cache(maxsize=1024)
+def _compiled(candidates: tuple[Candidate, ...]) -> _Names:
+    found = forms([_named(candidate) for candidate in candidates])
+    full: dict[int, list[str]] = {}
+    parts: dict[str, tuple[str, ...]] = {}
+    for key, form in found.items():
+        if form.rule <= Rule.FORM and form.size > 1 and len(key) >= FUZZY_LETTERS:
+            full.setdefault(form.size, []).append(key)
+            parts[key] = tuple(word.key for word in words(form.alias))
+    longest = max((form.size for form in found.values()), default=0)
+    return _Names(found, longest, full, parts, any(candidate.team_class for candidate in candidates))
+
+
+def _named(candidate: Candidate) -> Named:
+    known = load_aliases()
+    given = (*candidate.labels[1:], *known.get(candidate.entity, ()))
+    listed = (name for label in candidate.labels for name in known.get(label, ()))
+    label = candidate.labels[0] if candidate.labels else ""
+    return Named(candidate.entity, label, (*given, *listed), candidate.team_class, candidate.first_day)
+
+
+@cache
+def load_aliases() -> dict[str, tuple[str, ...]]:
+    """Return the reviewed further names by entity id or label.
+
+    Raises:
+        DataError: the alias file is malformed.
+    """
+    found: dict[str, list[str]] = {}
+    reader = csv.DictReader(io.StringIO(_alias_file().decode("utf-8"), newline=""))
+    if reader.fieldnames != ["entity", "alias", "source"]:
+        raise DataError("The alias file does not start with entity,alias,source.")
+    for row in reader:
+        if not all(isinstance(cell, str) and cell for cell in row.values()):
+            raise DataError(f"The alias file, line {reader.line_num}: a cell is empty or missing.")
+        found.setdefault(row["entity"], []).append(row["alias"])
+    return {entity: tuple(names) for entity, names in found.items()}
+
+
+def _alias_file() -> bytes:
+    return files("dyknow").joinpath("data/aliases.csv").read_bytes()
+
+
+ALIASES_DIGEST: Final = hashlib.sha256(_alias_file()).hexdigest()
+"""SHA-256 of the alias file, part of what a match depends on."""
+
+
+def candidates_digest(candidates: Iterable[Candidate]) -> str:
+    """Return a digest of everything a fact's matches depend on besides text and matcher: names, days, alias file."""
+    rows = sorted(repr(tuple(candidate)) for candidate in candidates)
+    return hashlib.sha256("\n".join([ALIASES_DIGEST, *rows]).encode()).hexdigest()
+
+
+# Reading
+
+
+@lru_cache(maxsize=4096)
+def _question(asked: str, subject: str, office: str | None) -> frozenset[str]:
+    """Return the words of the question, and the acronym of its subject: they name nobody."""
+    found = {word.key for word in words(f"{asked} {subject} {office or ''}")}
+    acronym = "".join(word.key[0] for word in words(subject) if word.capital)
+    return frozenset(found | {acronym}) if len(acronym) > 1 else frozenset(found)
+
+
+class _Run(NamedTuple):
+    """Words that stand together like a name, and whose name it is."""
+
+    first: int
+    last: int  # exclusive
+    form: Form | None
+    score: float
+    begins: int  # where the words that stand with it begin: titles, "Socialist"
+    ends: int  # exclusive; where they end
+
+
+_REFUSAL: Final = re.compile(
+    r"\b(?:i(?: a|['’])?m sorry|i apologi[sz]e|i (?:can ?not|can['’]t|do not|don['’]t|am not|am unable|['’]m not)|"
+    r"as an ai|unable to|not able to|no information|not aware of|impossible to (?:say|know))\b",
+    re.IGNORECASE,
+)
+_OPTIONS: Final = re.compile(r"^\W*(?:(?:options?|choices?)\W+)?\(?[aA1][.):]\s.+?\s\(?[bB2][.):]\s", re.DOTALL)
+_CORRECTION: Final = frozenset(("actually", "correction", "sorry"))
+
+
+class _Reader:
+    """One text being read; a class only to keep its parts together."""
+
+    def __init__(self, answer: Answer, names: _Names, question: frozenset[str]) -> None:
+        self.answer = answer
+        self.words = answer.words
+        self.names = names
+        self.question = question
+        self.clauses = Clauses(answer, question)
+        self.lower = not any(word.capital for word in self.words)
+
+    def read(self) -> Match:
+        """Return the first asserted entity, or why there is none."""
+        if _OPTIONS.search(self.answer.text, self.answer.start):
+            return Match(None, Reason.OPTIONS)
+        negated = False
+        for run in self._runs():
+            place = self.clauses.place(run.begins, run.ends, known=run.form is not None, teams=self.names.teams)
+            if run.form is not None and place is Place.ANSWER:
+                return self._matched(self._corrected(run) or run)
+            if run.form is None and place is Place.ANSWER:
+                return self._unmatched(Reason.UNKNOWN, run)
+            negated |= place is Place.NEGATED
+        return self._unmatched(Reason.NEGATED if negated else None, None)
+
+    def _matched(self, run: _Run) -> Match:
+        form = run.form
+        assert form is not None
+        start, end = self.words[run.first].start, self.words[run.last - 1].end
+        rule = form.rule.words if run.score == 100.0 else "misspelt"
+        return Match(
+            form.entity, Reason.MATCHED, start, end, self.answer.text[start:end], form.alias, rule, round(run.score, 1)
+        )
+
+    def _unmatched(self, reason: Reason | None, run: _Run | None) -> Match:
+        cut = self._cut_off()
+        if cut is not None and (run is None or run.last > cut.first):
+            return self._matched(cut)
+        if _REFUSAL.search(self.answer.text, self.answer.start):
+            return Match(None, Reason.REFUSAL)
+        if reason is not None:
+            return Match(None, reason)
+        said = [word for word in self.words if word.key not in word_list("plain")]
+        return Match(None, Reason.ECHO if all(word.key in self.question for word in said) else Reason.DESCRIPTION)
+
+    def _corrected(self, first: _Run) -> _Run | None:
+        """Return the candidate that the text puts in the place of the one it named: "X. Actually, Y"."""
+        for run in self._runs():
+            before = {word.key for word in self.words[max(first.last, run.first - 4) : run.first]}
+            if run.first >= first.last and run.form is not None and before & _CORRECTION:
+                return run
+        return None
+
+    # Runs
+
+    def _runs(self) -> Iterable[_Run]:
+        at = 0
+        while at < len(self.words):
+            end = self._run_end(at)
+            if end == at:
+                run = self._written_small(at)
+                if run is None:
+                    at += 1
+                    continue
+            else:
+                run = self._resolve(at, end)
+            if run is not None:
+                yield run
+            at = max(end, run.last if run else at + 1)
+
+    def _like_name(self, at: int) -> bool:
+        word = self.words[at]
+        return word.key not in word_list("plain") and not word.key.isdigit() if self.lower else word.capital
+
+    def _run_end(self, at: int) -> int:
+        """Return where the run that starts at a word ends; the same place where none starts."""
+        if not self._like_name(at):
+            return at
+        end = at + 1
+        while end < len(self.words) and self.clauses.soft(end):
+            if self._like_name(end) or self.clauses.hyphen(end):
+                end += 1
+                continue
+            past = end
+            while past < len(self.words) and self.words[past].key in word_list("particles") and self.clauses.soft(past):
+                past += 1
+            if past == end or past == len(self.words) or not (self.clauses.soft(past) and self._like_name(past)):
+                break
+            end = past + 1
+        return end
+
+    def _written_small(self, at: int) -> _Run | None:
+        """Find a full name of several words written without capitals."""
+        if self.words[at].key in word_list("plain"):
+            return None
+        key = self.words[at].key
+        for end in range(at + 1, min(at + 5, len(self.words))):
+            if not self.clauses.soft(end):
+                return None
+            key += self.words[end].key
+            form = self.names.forms.get(key)
+            if form is not None and form.rule <= Rule.FORM and form.size > 1:
+                return _Run(at, end + 1, form, 100.0, at, end + 1)
+        return None
+
+    def _neutral(self, at: int) -> bool:
+        key = self.words[at].key
+        return (
+            key in self.question
+            or key in word_list("titles")
+            or key in word_list("roles")
+            or key in word_list("plain")
+            or key in word_list("demonyms")
+        )
+
+    def _resolve(self, first: int, last: int) -> _Run | None:
+        """Find whose name a run is; None where it is no name at all."""
+        found = self._whole(first, last) or self._inside(first, last)
+        if found is not None:
+            return found
+        begins, ends = first, last
+        while first < last and self._neutral(first):
+            first += 1
+        while first < last and self._neutral(last - 1):
+            last -= 1
+        if first == last:
+            return None
+        found = self._with_middle(first, last) or self._misspelt(first, last)
+        return found or _Run(first, last, None, 0.0, begins, ends)
+
+    def _form(self, first: int, last: int) -> Form | None:
+        """Look a span up; words of the question alone are nobody's name."""
+        span = self.words[first:last]
+        form = self.names.forms.get("".join(word.key for word in span))
+        return None if form is None or all(word.key in self.question for word in span) else form
+
+    def _whole(self, first: int, last: int) -> _Run | None:
+        """Match a run that is a form, but for titles, offices and words of the question around it."""
+        end = last
+        while end > first:
+            start = first
+            while start < end:
+                form = self._form(start, end)
+                if form is not None and (form.rule is not Rule.GIVEN or self._titled(start)):
+                    return _Run(start, end, form, 100.0, first, end)
+                if not self._neutral(start):
+                    break
+                start += 1
+            if not self._neutral(end - 1):
+                break
+            end -= 1
+        return None
+
+    def _titled(self, at: int) -> bool:
+        return at > 0 and self.clauses.soft(at) and self.words[at - 1].key in word_list("titles")
+
+    def _inside(self, first: int, last: int) -> _Run | None:
+        """Match a full name within a longer run: "Socialist François Hollande"."""
+        for start in range(first, last - 1):
+            for end in range(min(last, start + self.names.longest), start + 1, -1):
+                form = self._form(start, end)
+                if form is not None and form.rule <= Rule.FORM and form.size > 1 and not self._another(end, last):
+                    return _Run(start, end, form, 100.0, first, end)
+        return None
+
+    def _another(self, at: int, last: int) -> bool:
+        """Tell whether the word after a name makes it another's: "Henry Ford III", "Barcelona B"."""
+        if at >= last:
+            return False
+        word = self.words[at]
+        if self.names.teams:
+            return word.key in word_list("other_sides")
+        return word.key == "jr" or is_numeral(self.answer.text[word.start : word.end])
+
+    def _with_middle(self, first: int, last: int) -> _Run | None:
+        """Match a full name with initials or middle names that the candidate's label lacks."""
+        if self.names.teams or not 2 < last - first < 7:
+            return None
+        spoken = [word.key for word in self.words[first:last] if len(word.key) > 1]
+        for key in ("".join(spoken), self.words[first].key + self.words[last - 1].key):
+            form = self.names.forms.get(key)
+            if form is not None and form.rule <= Rule.FORM and form.size > 1:
+                return _Run(first, last, form, 100.0, first, last)
+        return None
+
+    def _misspelt(self, first: int, last: int) -> _Run | None:
+        """Match a full name whose every word is close to the candidate's."""
+        keys = [word.key for word in self.words[first:last]]
+        joined = "".join(keys)
+        choices = self.names.full.get(len(keys))
+        if choices is None or len(joined) < FUZZY_LETTERS:
+            return None
+        for key, score, _ in process.extract(joined, choices, scorer=fuzz.ratio, score_cutoff=FUZZY_LEAST, limit=3):
+            pairs = zip(keys, self.names.parts[key], strict=True)
+            if all(fuzz.ratio(said, name) >= FUZZY_WORD for said, name in pairs):
+                return _Run(first, last, self.names.forms[key], score, first, last)
+        return None
+
+    def _cut_off(self) -> _Run | None:
+        """Match a name that the end of the text cuts off, where only one candidate's begins so."""
+        if not self.answer.cut:
+            return None
+        last = len(self.words)
+        first = last
+        while first > 0 and (first == last or self.clauses.soft(first)) and self._cut_part(first - 1):
+            first -= 1
+        while first < last and self._neutral(first):
+            first += 1
+        if first == last or self.clauses.place(first, last, known=True, teams=self.names.teams) is not Place.ANSWER:
+            return None
+        return self._completed(first, last)
+
+    def _cut_part(self, at: int) -> bool:
+        return self._like_name(at) or self.words[at].key in word_list("particles")
+
+    def _completed(self, first: int, last: int) -> _Run | None:
+        whole = "".join(word.key for word in self.words[first : last - 1])
+        key = whole + self.words[last - 1].key
+        if key in word_list("shared_cities"):
+            return None
+        begun = [
+            form
+            for form in self.names.forms.values()
+            if form.rule <= (Rule.FORM if whole else Rule.LABEL)
+            and form.key.startswith(key)
+            and (whole or _ends_word(form.alias, key))
+        ]
+        entities = {form.entity for form in begun}
+        return _Run(first, last, min(begun), 100.0, first, last) if len(entities) == 1 else None
+
+
+def _ends_word(alias: str, key: str) -> bool:
+    """Tell whether a key is the first word of an alias, and not a part of it."""
+    first: Word = words(alias)[0]
+    return first.key == key and fold(alias) != key

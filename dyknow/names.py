@@ -1,0 +1,349 @@
+"""How names are really written: the forms under which a text may name a person, a team or a place.
+
+A form is a key: its words folded (no accents, no case) and joined without spaces, so that "A.C. Milan" and "AC Milan",
+"Chan-o-cha" and "Chan-ocha" are one. Keys are looked up between word boundaries only, so a name never matches inside a
+word, and a form that folds to nothing has no key.
+"""
+
+import re
+import tomllib
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import IntEnum
+from functools import cache, lru_cache
+from importlib.resources import files
+from itertools import combinations, pairwise
+from typing import Any, Final, NamedTuple
+
+_UNFOLDED: Final = str.maketrans(
+    {"ı": "i", "ł": "l", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ß": "ss", "ħ": "h", "ŋ": "n"}
+)
+"""Letters that have no accent in Unicode's eyes and so survive NFKD."""
+
+_UMLAUTS: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "å": "aa"})
+"""How these letters are written where they are missing, besides being stripped."""
+
+_WORD: Final = re.compile(r"(?:[^\W_][\u0300-\u036f]*)+")
+_ROMAN: Final = re.compile(r"(?=[IVX])X{0,3}(?:IX|IV|V?I{0,3})")
+_EPITHET: Final = re.compile(r",? (?:King |Queen |Emperor )?(?:of|I of) (?:the )?[A-Z].*$")
+
+
+class Rule(IntEnum):
+    """Why a form names an entity; where two entities share a form, the lower rule has it."""
+
+    LABEL = 0  # the name the snapshot gives
+    ALIAS = 1  # another name of the snapshot, or of the alias file
+    FORM = 2  # the name without initials, epithet, club suffix; another order, spelling or short first name
+    SHORT = 3  # first name and a later one
+    REGNAL = 4  # a royal name without its number
+    SURNAME = 5  # the last names alone
+    GIVEN = 6  # the first name alone: counts only after a title or where the text is cut off
+
+    @property
+    def words(self) -> str:
+        """The rule as a verdict explains it."""
+        return _RULE_WORDS[self]
+
+
+_RULE_WORDS: Final = {
+    Rule.LABEL: "label",
+    Rule.ALIAS: "alias",
+    Rule.FORM: "other form",
+    Rule.SHORT: "short form",
+    Rule.REGNAL: "royal name",
+    Rule.SURNAME: "surname",
+    Rule.GIVEN: "first name",
+}
+
+
+class Word(NamedTuple):
+    """A word of a text."""
+
+    start: int
+    end: int
+    key: str  # folded
+    capital: bool
+
+
+class Form(NamedTuple):
+    """A form that names one entity among a fact's candidates."""
+
+    key: str
+    size: int  # words
+    entity: str
+    alias: str
+    rule: Rule
+
+
+class Named(NamedTuple):
+    """What the rules need to know of a candidate."""
+
+    entity: str
+    label: str
+    others: tuple[str, ...]
+    team_class: str | None
+    first_day: int | None
+
+
+@lru_cache(maxsize=1 << 16)
+def fold(word: str) -> str:
+    """Strip accents and case, and every sign that is no letter or digit.
+
+    >>> fold("Erdoğan"), fold("Yıldırım"), fold("Løkke"), fold("A.C.")
+    ('erdogan', 'yildirim', 'lokke', 'ac')
+    """
+    plain = unicodedata.normalize("NFKD", word.casefold().translate(_UNFOLDED))
+    return "".join(sign for sign in plain.translate(_UNFOLDED) if sign.isalnum())
+
+
+def words(text: str) -> list[Word]:
+    """Split a text into words whose spans refer to it.
+
+    >>> [word.key for word in words("Côte d’Ivoire: A.C. Milan")]
+    ['cote', 'd', 'ivoire', 'a', 'c', 'milan']
+    """
+    found = []
+    for match in _WORD.finditer(text):
+        key = fold(match.group())
+        if key:
+            found.append(Word(match.start(), match.end(), key, text[match.start()].isupper()))
+    return found
+
+
+def key_of(text: str) -> str:
+    """Return the key of a form; empty where it has no letter or digit."""
+    return "".join(word.key for word in words(text))
+
+
+@cache
+def word_list(name: str) -> frozenset[str]:
+    """Return one of the lists of data/words.toml."""
+    return frozenset(_words_file()[name].split())
+
+
+@cache
+def word_lines(name: str) -> tuple[str, ...]:
+    """Return one of its lists whose lines each stand for one thing."""
+    return tuple(_words_file()[name])
+
+
+@cache
+def _words_file() -> dict[str, Any]:
+    return tomllib.loads(files("dyknow").joinpath("data/words.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def _same(name: str) -> Mapping[str, tuple[str, ...]]:
+    """Return word -> its equals, of a list whose lines are words for one name."""
+    lines = [tuple(map(fold, line.split())) for line in word_lines(name)]
+    found: dict[str, tuple[str, ...]] = {}
+    for line in lines:
+        for word in line:
+            found[word] = (*found.get(word, ()), *(other for other in line if other != word))
+    return found
+
+
+def is_numeral(word: str) -> bool:
+    """Tell whether a word is a Roman numeral, as kings and sons bear them.
+
+    >>> is_numeral("XVI"), is_numeral("Vi"), is_numeral("X")
+    (True, False, True)
+    """
+    return _ROMAN.fullmatch(word) is not None
+
+
+def forms(candidates: Sequence[Named]) -> dict[str, Form]:
+    """Return every form of the candidates by its key; one that two entities share and no rule settles is left out."""
+    found: dict[str, list[tuple[Form, int]]] = {}
+    for candidate in candidates:
+        for alias, rule in _forms_of(candidate):
+            key = key_of(alias)
+            if key:
+                form = Form(key, len(words(alias)), candidate.entity, alias, rule)
+                found.setdefault(key, []).append((form, candidate.first_day or 0))
+    settled = ((key, _settle(claims)) for key, claims in found.items())
+    return {key: form for key, form in settled if form is not None}
+
+
+def _settle(claims: Iterable[tuple[Form, int]]) -> Form | None:
+    """Choose among the forms of one key: the lowest rule; of two labels or royal names, the later holder's."""
+    claims = sorted(claims, key=lambda claim: (claim[0].rule, -claim[1], claim[0].entity))
+    best = [form for form, _ in claims if form.rule == claims[0][0].rule]
+    alone = len({form.entity for form in best}) == 1
+    return best[0] if alone or best[0].rule in (Rule.LABEL, Rule.REGNAL) else None
+
+
+def _forms_of(candidate: Named) -> Iterator[tuple[str, Rule]]:
+    names = [(candidate.label, Rule.LABEL), *((name, Rule.ALIAS) for name in candidate.others)]
+    for name, rule in names:
+        yield name, rule
+        rules = _team_forms if candidate.team_class else _person_forms
+        yield from rules(name)
+
+
+# Teams and places
+
+
+def _team_forms(label: str) -> Iterator[tuple[str, Rule]]:
+    """Drop what says that it is a club; a national team goes by "Brazil national team" too."""
+    parts = label.split()
+    drop = word_list("designators")
+    first, last = 0, len(parts)
+    while first < last - 1 and fold(parts[first]) in drop:
+        first += 1
+    while last > first + 1 and fold(parts[last - 1]) in drop:
+        last -= 1
+    bare = " ".join(parts[first:last])
+    if not _national(label):
+        yield bare, Rule.FORM
+        yield f"{bare} FC", Rule.FORM
+    else:
+        country = (
+            label.split(" national ", maxsplit=1)[0].split(" men's ", maxsplit=1)[0].split(" Olympic ", maxsplit=1)[0]
+        )
+        yield f"{country} national team", Rule.FORM
+        yield f"{country} national football team", Rule.FORM
+
+
+def _national(label: str) -> bool:
+    return " national " in label or " Olympic " in label
+
+
+# People
+
+
+def _person_forms(label: str) -> Iterator[tuple[str, Rule]]:
+    name, _, peerage = label.partition(", ")
+    yield from _peerage(peerage)
+    if name.startswith("City of "):
+        yield name.removeprefix("City of "), Rule.FORM
+        return
+    royal = _royal(label)
+    if royal is not None:
+        yield from _royal_forms(royal)
+        return
+    units = _units(name)
+    yield from ((form, rule) for form, rule in _plain_forms(units) if form != label)
+    expanded = label.translate(_UMLAUTS)
+    if expanded != label:
+        yield from ((form, max(rule, Rule.FORM)) for form, rule in _plain_forms(_units(expanded.partition(", ")[0])))
+
+
+def _peerage(title: str) -> Iterator[tuple[str, Rule]]:
+    """Return how a peer is called: "Baron Robertson of Port Ellen" is Lord Robertson."""
+    match = re.match(r"(?:\d+\w\w )?(Baron|Viscount|Earl) (.+?)(?: of .+)?$", title)
+    if match:
+        yield f"Lord {match[2]}", Rule.FORM
+        yield f"{match[1]} {match[2]}", Rule.FORM
+
+
+class _Royal(NamedTuple):
+    names: tuple[str, ...]  # those before the number
+    number: str
+    after: tuple[str, ...]  # those after it: "Gustaf" of Carl XVI Gustaf
+
+
+def _royal(label: str) -> _Royal | None:
+    """Read a royal name: one with a number or an epithet, or a single word."""
+    bare = _EPITHET.sub("", label)
+    parts = [part for part in bare.split(", ")[0].split() if fold(part) not in word_list("titles")]
+    numbers = [at for at, part in enumerate(parts) if at and is_numeral(part)]
+    if numbers:
+        at = numbers[0]
+        return _Royal(tuple(parts[:at]), parts[at], tuple(parts[at + 1 :]))
+    if parts and (bare != label or len(parts) == 1):
+        return _Royal(tuple(parts), "", ())
+    return None
+
+
+def _royal_forms(royal: _Royal) -> Iterator[tuple[str, Rule]]:
+    for first in (royal.names[0], *_same("regnal").get(fold(royal.names[0]), ())):
+        head = [first, *royal.names[1:]]
+        if royal.number:
+            yield " ".join([*head, royal.number, *royal.after]), Rule.FORM
+            yield " ".join([*head, royal.number]), Rule.FORM
+        yield " ".join([*head, *royal.after]), Rule.REGNAL
+    yield " ".join(royal.names), Rule.REGNAL
+
+
+class _Unit(NamedTuple):
+    """A part of a name that is kept or dropped as one: "de la Huerta", "Chan-o-cha", "bin Zayed"."""
+
+    text: str
+    initial: bool = False
+
+
+def _units(name: str) -> list[_Unit]:
+    """Split a name, gluing particles to what follows and leaving out titles, numbers, "Jr."."""
+    units: list[_Unit] = []
+    particles: list[str] = []
+    for part in name.split():
+        key = fold(part)
+        if not units and not particles and key in word_list("titles"):
+            continue
+        if part[0].islower() or (key in ("al", "el", "bin", "ibn", "van", "von", "de", "di", "da") and units):
+            particles.append(part)
+        elif len(key) == 1 or re.fullmatch(r"(?:\w\.)+", part):
+            units.append(_Unit(" ".join([*particles, part]), initial=True))
+            particles = []
+        elif key not in ("jr", "sr"):
+            units.append(_Unit(" ".join([*particles, part])))
+            particles = []
+    if particles:
+        units.append(_Unit(" ".join(particles)))
+    return units
+
+
+def _plain_forms(units: Sequence[_Unit]) -> Iterator[tuple[str, Rule]]:
+    """Return the forms of an ordinary name from its units."""
+    spoken = [unit.text for unit in units if not unit.initial]
+    if not spoken:
+        return
+    yield " ".join(unit.text for unit in units), Rule.FORM
+    yield from _shortened(units)
+    if len(spoken) > 1:
+        for given in (spoken[0], *_equals(spoken[0])):
+            yield from _with_given(given, spoken[1:])
+        if len(spoken) == 2:
+            yield " ".join(reversed(spoken)), Rule.FORM
+        yield from _family(spoken)
+
+
+def _shortened(units: Sequence[_Unit]) -> Iterator[tuple[str, Rule]]:
+    """Drop the Arabic article and the initials, each alone and both."""
+    without = [unit._replace(text=_no_article(unit.text)) for unit in units]
+    yield " ".join(unit.text for unit in without), Rule.FORM
+    for some in (units, without):
+        yield " ".join(unit.text for unit in some if not unit.initial), Rule.FORM
+
+
+def _equals(given: str) -> tuple[str, ...]:
+    key = fold(given)
+    return (*_same("given").get(key, ()), *_same("spellings").get(key, ()))
+
+
+def _with_given(given: str, rest: Sequence[str]) -> Iterator[tuple[str, Rule]]:
+    """Join a first name with all later ones, or with some of them in their order."""
+    yield " ".join([given, *rest]), Rule.FORM
+    yield " ".join([given, *map(_no_article, rest)]), Rule.FORM
+    for size in range(1, len(rest)):
+        for some in combinations(rest, size):
+            rule = Rule.FORM if some[-1] == rest[-1] else Rule.SHORT
+            yield " ".join([given, *some]), rule
+            yield " ".join([given, *map(_no_article, some)]), rule
+
+
+def _family(spoken: Sequence[str]) -> Iterator[tuple[str, Rule]]:
+    """Return the last names alone; of an Arabic "X bin Y" the first name stands for them."""
+    yield spoken[0], Rule.REGNAL if any(re.match(r"(?:bin|ibn) ", unit) for unit in spoken[1:]) else Rule.GIVEN
+    if any(re.match(r"(?:bin|ibn|bint) ", unit) for unit in spoken[1:]):
+        return
+    for at in range(1, len(spoken)):
+        yield " ".join(spoken[at:]), Rule.SURNAME
+        yield _no_article(" ".join(spoken[at:])), Rule.SURNAME
+    for first, second in pairwise(spoken[1:]):
+        yield f"{first} {second}", Rule.SURNAME
+
+
+def _no_article(unit: str) -> str:
+    return re.sub(r"^(?:[aA]l|[eE]l)[- ](?=\w)", "", unit)

@@ -1,0 +1,85 @@
+"""Finds the answer in what a model wrote: without the prompt it repeats, chat markup and thoughts.
+
+Nothing is cut out of the text, so that spans of the answer are spans of the text.
+"""
+
+import re
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from dyknow.names import Word, words
+
+_SPECIAL: Final = re.compile(
+    r"<\|[^|<>\n]{1,40}\|>|</?s>|<</?SYS>>|\[/?INST\]|<(?:bos|eos|pad|unk)>|<(?:start|end)_of_turn>|</?(?:think|answer)>"
+)
+_TURN: Final = re.compile(r"^\s*(?:USER|ASSISTANT|SYSTEM|Human|Assistant|User)\s*:", re.MULTILINE)
+_ANSWERS: Final = re.compile(
+    r"\[/INST\]|^\s*(?:ASSISTANT|Assistant)\s*:|<\|start_header_id\|>\s*assistant\s*<\|end_header_id\|>|"
+    r"<\|im_start\|>\s*assistant\s|<\|assistant\|>|<start_of_turn>model\s|^#+ (?:Response|Answer):|</think>",
+    re.MULTILINE,
+)
+_ENDS: Final = re.compile(
+    r"<\|(?:eot_id|end|im_end|endoftext|end_of_text|start_header_id|im_start)\|>|</s>|<eos>|<end_of_turn>|\[INST\]|"
+    r"^\s*(?:USER|User|Human|### \w+)\s*:",
+    re.MULTILINE,
+)
+_STOPS: Final = (".", "!", "?", '"', "”", ")", ":", "…", ";")
+
+
+class Answer(NamedTuple):
+    """What the model added to its prompt."""
+
+    text: str  # the whole text, markup blanked out
+    start: int
+    end: int
+    words: list[Word]
+    continues: bool  # the text goes on where the prompt ends, rather than beginning afresh
+    cut: bool  # it may have been cut off in the middle of a word
+    question: str  # the prompt's last line: what is asked
+
+
+def answer_of(text: str, prompt: str) -> Answer:
+    """Return the answer within a text.
+
+    >>> prompt = "[INST] The President of Italy is [/INST]"
+    >>> answer = answer_of(f"{prompt} Sergio Mattarella", prompt)
+    >>> [word.key for word in answer.words], answer.continues
+    (['sergio', 'mattarella'], True)
+    """
+    given = _prompt(prompt)
+    clean = _blank(text)
+    found = words(clean)
+    start = 0
+    repeats = len(given.keys) > 0 and tuple(word.key for word in found[: len(given.keys)]) == given.keys
+    if repeats:
+        start = found[len(given.keys) - 1].end
+    for marker in _ANSWERS.finditer(text, start):
+        start = marker.end()
+    if "<think>" in text[start:]:
+        start = len(text)
+    stop = _ENDS.search(text, start)
+    while stop is not None and not clean[start : stop.start()].strip():
+        start = stop.end()
+        stop = _ENDS.search(text, start)
+    end = stop.start() if stop else len(text)
+    inside = [word for word in found if word.start >= start and word.end <= end]
+    cut = stop is None and bool(inside) and not clean[start:end].rstrip().endswith(_STOPS)
+    fresh = not repeats and bool(inside) and given.keys[:3] == tuple(word.key for word in inside[:3])
+    return Answer(clean, start, end, inside, not fresh, cut, given.question)
+
+
+class _Prompt(NamedTuple):
+    keys: tuple[str, ...]
+    question: str
+
+
+@lru_cache(maxsize=8192)
+def _prompt(prompt: str) -> _Prompt:
+    clean = _TURN.sub(lambda found: " " * len(found.group()), _blank(prompt))
+    lines = [line for line in clean.splitlines() if line.strip()]
+    return _Prompt(tuple(word.key for word in words(_blank(prompt))), lines[-1] if lines else "")
+
+
+def _blank(text: str) -> str:
+    """Replace markup by spaces, sign for sign."""
+    return _SPECIAL.sub(lambda found: " " * len(found.group()), text)
