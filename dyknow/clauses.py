@@ -101,7 +101,7 @@ class Clauses:
         return bool(said) and bool(self.asked) and not any(kind & self.asked for kind in said)
 
     def _alone(self, start: int, first: int, last: int) -> bool:
-        """Tell whether a name is a clause of its own, or its subject is told to hold the office: "X is the president"."""
+        """Tell whether an unknown run only describes a name: "the Social Democrat", "the Pro League club"."""
         if any(not self._light(word) for word in self.words[start:first]):
             return False
         if last == len(self.words):

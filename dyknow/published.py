@@ -164,7 +164,7 @@ def _read_domain(folder: Path, domain: str) -> _Domain:
     responses, judgments = [], []
     for key, output in outputs.items():
         subject, *post, phrasing = key
-        fact = _fact(source, domain, subject, post[0] if post else None)
+        fact = _located(source, domain, subject, post[0] if post else None)
         question = f"{fact}#{phrasing}"
         responses.append(_response(question, fact, _DOMAINS[domain], key, output))
         if key in labels:
@@ -364,14 +364,27 @@ def _place(key: Key) -> str:
     return " / ".join(key)
 
 
-def _fact(path: Path, domain: str, subject: str, post: str | None) -> str:
-    """Return the id of the fact a subject's (and post's) outputs are about."""
+def _located(path: Path, domain: str, subject: str, post: str | None) -> str:
+    try:
+        return fact_of(domain, subject, post)
+    except DataError as error:
+        raise DataError(f"{path}: {error.message}", hint=error.hint) from error
+
+
+def fact_of(domain: str, subject: str, post: str | None) -> str:
+    """Return the id of the fact that the study files under a domain, a subject and, in some domains, a post.
+
+    >>> fact_of("countries_byGDP", "Italy", "President of Italy"), fact_of("athletes_byPayment", "Lionel Messi", None)
+    ('Q38/P35', 'Q615/P54')
+
+    Raises:
+        DataError: no property is known for the post.
+    """
     office = post or _POSTS.get(domain, "")
     prop = reviewed.posts().get((subject, office)) or reviewed.posts().get(("*", office))
     if prop is None:
         raise DataError(
-            f"{path}: {subject!r} has the post {post!r}, and no property is known for it.",
-            hint="Add it to kg/data/posts.csv.",
+            f"{subject!r} has the post {post!r}, and no property is known for it.", hint="Add it to kg/data/posts.csv."
         )
     return f"{identity.load().entity(terms.entity_iri(subject))}/{prop}"
 
