@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from kg.dates import Span
 from kg.snapshot.files import Snapshot
 from kg.snapshot.reading import Statement
 
@@ -36,6 +37,12 @@ class Change(NamedTuple):
     before: Statement | None
     after: Statement | None
 
+    @property
+    def start(self) -> Span:
+        """The start of the statement, the newer one's where there are two; before all days where it has none."""
+        shown = self.after or self.before
+        return shown.start if shown and shown.start else (-99_999_999, -99_999_999)
+
 
 Entity = Callable[[str], str]
 """Tells which entity an IRI means: `kg.identity.Identity.entity`."""
@@ -57,11 +64,7 @@ def diff(a: Snapshot, b: Snapshot, entity: Entity) -> list[Change]:
     changes: list[Change] = []
     for fact in sorted(before.keys() | after.keys()):
         changes += _fact_changes(_Side(a, before.get(fact)), _Side(b, after.get(fact)), fact, entity)
-    return sorted(changes, key=lambda c: (c.fact, c.label, (c.before or c.after or _never()).start or (0, 0), c.kind))
-
-
-def _never() -> Statement:
-    raise AssertionError("a change has a statement before or after")
+    return sorted(changes, key=lambda change: (change.fact, change.label, change.start, change.kind))
 
 
 class _Side(NamedTuple):
@@ -88,8 +91,7 @@ def _fact_changes(a: _Side, b: _Side, fact: str, entity: Entity) -> Iterator[Cha
     def who(statement: Statement) -> str:
         return entity(statement.holder) if statement.holder else _NOBODY
 
-    def change(kind: ChangeKind, before: Statement | None, after: Statement | None) -> Change:
-        shown = after or before or _never()
+    def change(kind: ChangeKind, shown: Statement, before: Statement | None, after: Statement | None) -> Change:
         return Change(kind, fact, shown.subject_label, who(shown), shown.label or _NOBODY, before, after)
 
     # From the closest likeness to the loosest; whoever is paired leaves the lists.
@@ -103,13 +105,15 @@ def _fact_changes(a: _Side, b: _Side, fact: str, entity: Entity) -> Iterator[Cha
     for kind, key in likeness:
         for before, after in _pair(old, new, key):
             if kind is not ChangeKind.LABEL or before.label != after.label:
-                yield change(kind, before, after)
+                yield change(kind, after, before, after)
     for statement in old:
-        yield change(ChangeKind.NOT_COVERED if b.lacks(statement) else ChangeKind.REMOVED, statement, None)
+        kind = ChangeKind.NOT_COVERED if b.lacks(statement) else ChangeKind.REMOVED
+        yield change(kind, statement, statement, None)
     for statement in new:
         # What starts after the older snapshot it could not have.
         news = bool(a.statements) and statement.start is not None and statement.start[0] > a.snapshot.date
-        yield change(ChangeKind.NOT_COVERED if a.lacks(statement) and not news else ChangeKind.ADDED, None, statement)
+        kind = ChangeKind.NOT_COVERED if a.lacks(statement) and not news else ChangeKind.ADDED
+        yield change(kind, statement, None, statement)
 
 
 def _pair(
