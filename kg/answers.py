@@ -5,6 +5,7 @@ which a fact can change. What the query cannot know is added here, when its rows
 (the identity table), and so which of an entity's statements speaks for it.
 """
 
+import builtins
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
@@ -54,7 +55,7 @@ class AnswerSet(NamedTuple):
     open_order: bool  # several holders are up-to-date: a tie, or precision leaves their order open
     holders: tuple[Holder, ...]  # up-to-date first, then outdated and later ones, latest start first
 
-    @property
+    @builtins.property  # a field of this class is called property
     def up_to_date(self) -> tuple[Holder, ...]:
         """The holders that count as the right answer."""
         return tuple(h for h in self.holders if h.standing is Standing.UP_TO_DATE)
@@ -308,7 +309,9 @@ def timeline(graph: Graph, identity: Identity) -> Timeline:
     changes: dict[str, set[int]] = {iri: {BEFORE_ALL_DAYS} for iri in known}
     for row in select(graph, "days", "?fact", [[None]]):
         changes[str(row["fact"])].add(int(row["day"]))
-    bound = [[ox.NamedNode(iri), integer(day)] for iri in sorted(changes) for day in sorted(changes[iri])]
+    bound: list[Sequence[Term]] = [
+        [ox.NamedNode(iri), integer(day)] for iri in sorted(changes) for day in sorted(changes[iri])
+    ]
     rows: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in select(graph, "answers", "?fact ?asOf", bound):
         rows[str(row["fact"]), int(row["asOf"])].append(row)

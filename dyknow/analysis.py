@@ -1,0 +1,252 @@
+"""The study's tables and what lies behind them, as typed rows.
+
+The figures come from the macros of results.duckdb; nothing here computes a verdict.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import duckdb
+
+from dyknow.results import Table, run_sql
+from kg.errors import UsageError
+from kg.resources import query
+
+MUCH_OUTDATED: Final = 40.0
+"""Per cent of outdated facts above which the study marks a model with a dagger."""
+MUCH_UP_TO_DATE: Final = 70.0
+"""Per cent of up-to-date facts above which it marks one with a double dagger."""
+
+
+class Rates(NamedTuple):
+    """A row of Table 1, 4 or 5: one run in one domain, in per cent of n."""
+
+    run: str
+    title: str
+    year: int | None
+    prefixed: bool
+    domain: str  # "countries", "athletes", "organizations", or "all"
+    facts: int
+    n: int  # facts that are covered and complete
+    up_to_date: float | None  # the upper bound; None where n is 0
+    outdated: float | None
+    irrelevant: float | None
+    up_to_date_lower: float | None  # certain standings only
+    up_to_date_upper: float | None
+    incomplete: int
+    not_covered: int
+
+    @property
+    def mark(self) -> str:
+        """The study's mark: † over 40 % outdated, ‡ over 70 % up-to-date."""
+        if (self.outdated or 0) > MUCH_OUTDATED:
+            return "†"
+        return "‡" if (self.up_to_date or 0) > MUCH_UP_TO_DATE else ""
+
+
+class Inconsistency(NamedTuple):
+    """A row of Table 2: the per cent of n facts whose phrasings are answered differently."""
+
+    run: str
+    title: str
+    year: int | None
+    prefixed: bool
+    n: int
+    value: float | None
+
+
+class Scores(NamedTuple):
+    """The study's tables for one date."""
+
+    as_of: str
+    snapshot: str
+    judge: str
+    rule: str
+    table1: tuple[Rates, ...]
+    table5: tuple[Rates, ...]
+    table2: tuple[Inconsistency, ...]
+
+
+class LongRow(NamedTuple):
+    """One figure; value in per cent with one decimal, None where n is 0."""
+
+    table: str
+    run: str
+    domain: str
+    measure: str
+    n: int
+    value: float | None
+
+
+class Change(NamedTuple):
+    """A fact whose verdict differs between two dates."""
+
+    fact: str
+    domain: str
+    subject: str
+    office: str | None
+    answer: str | None  # whom the model names
+    before: str
+    after: str
+
+
+class Explanation(NamedTuple):
+    """All that explains the verdict of one response."""
+
+    run: str
+    question: str
+    sample: int
+    subject: str
+    office: str | None
+    prompt: str | None
+    text: str | None
+    verdict: str
+    reason: str | None
+    entity: str | None
+    label: str | None
+    matched: str | None
+    alias: str | None
+    match_rule: str | None
+    score: float | None
+    standing: str | None
+    from_day: int | None
+    to_day: int | None
+    start_day: int | None
+    end_day: int | None
+    certain: bool
+    statement: str | None
+    snapshot: str
+    snapshot_digest: str
+    matcher_version: str | None
+    up_to_date: tuple[str, ...]  # whom the snapshot lets stand as the answer
+
+
+def score(
+    connection: duckdb.DuckDBPyConnection,
+    as_of: str,
+    known_at: str | None = None,
+    *,
+    judge: str = "match",
+    rule: str = "latest",
+    runs: Sequence[str] | None = None,
+) -> Scores:
+    """Return Tables 1/4, 5 and 2 as of a day, for all runs or the named ones.
+
+    Raises:
+        UsageError: a run is not there, or the judge has judged nothing.
+        QueryError: the snapshot is not there, or the judge judged for another day.
+    """
+    chosen = _chosen(connection, judge, runs)
+    values = {"as_of": as_of, "known_at": known_at, "judge": judge, "rule": rule}
+
+    def table(name: str) -> list[tuple[Any, ...]]:
+        call = f"FROM {name}($as_of, known_at := $known_at, judge := $judge, rule := $rule)"  # a macro's name
+        return [row for row in run_sql(connection, call, values).rows if row[0] in chosen]
+
+    return Scores(
+        as_of=as_of,
+        snapshot=snapshot_for(connection, as_of, known_at),
+        judge=judge,
+        rule=rule,
+        table1=tuple(Rates(*row) for row in table("table1")),
+        table5=tuple(Rates(*row) for row in table("table5")),
+        table2=tuple(Inconsistency(*row) for row in table("table2")),
+    )
+
+
+def _chosen(connection: duckdb.DuckDBPyConnection, judge: str, runs: Sequence[str] | None) -> set[str]:
+    """Return the runs a table shows: those asked for, else all that the judge has judged."""
+    known = {row[0] for row in run_sql(connection, "SELECT run FROM runs").rows}
+    for run in runs or ():
+        if run not in known:
+            raise UsageError(f"There is no run {run}.", hint=f"Runs: {', '.join(sorted(known)) or 'none yet'}.")
+    if judge == "match":
+        return set(runs or known)
+    judged = run_sql(connection, "SELECT DISTINCT run FROM judgments WHERE judge = $judge", {"judge": judge}).rows
+    found = {row[0] for row in judged} & set(runs or known)
+    if not found:
+        raise UsageError(f"No run holds verdicts of the judge {judge}.", hint="dyknow import brings published ones.")
+    return found
+
+
+def snapshot_for(connection: duckdb.DuckDBPyConnection, as_of: str, known_at: str | None) -> str:
+    """Return the snapshot that verdicts as of a day rest on.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    known = [str(row[0]) for row in run_sql(connection, "SELECT snapshot FROM snapshots ORDER BY snapshot").rows]
+    if known_at is None:
+        return next((name for name in known if name >= as_of), known[-1])
+    if known_at not in known:
+        raise UsageError(f"There is no snapshot {known_at}.", hint=f"Snapshots: {', '.join(known)}.")
+    return known_at
+
+
+def long_rows(scores: Scores) -> list[LongRow]:
+    """Return the tables one figure a row, as the CSV output prints them."""
+    found = []
+    for name, table in (("1", scores.table1), ("5", scores.table5)):
+        for row in table:
+            for measure in ("up_to_date", "outdated", "irrelevant", "up_to_date_lower"):
+                found.append(LongRow(name, row.run, row.domain, measure, row.n, _one_decimal(getattr(row, measure))))
+    found += [LongRow("2", row.run, "all", "inconsistent", row.n, _one_decimal(row.value)) for row in scores.table2]
+    return found
+
+
+def _one_decimal(value: float | None) -> float | None:
+    return None if value is None else round(value, 1)
+
+
+def changes(
+    connection: duckdb.DuckDBPyConnection,
+    run: str,
+    before: str,
+    after: str,
+    *,
+    judge: str = "match",
+    rule: str = "latest",
+) -> list[Change]:
+    """Return the facts whose verdict under the soft constraint differs between two days."""
+    values = {"run": run, "before": before, "after": after, "judge": judge, "rule": rule}
+    return [Change(*row) for row in run_sql(connection, query("dyknow/changes.sql"), values).rows]
+
+
+def why(
+    connection: duckdb.DuckDBPyConnection,
+    run: str,
+    question: str,
+    as_of: str,
+    known_at: str | None = None,
+    *,
+    judge: str = "match",
+    rule: str = "latest",
+) -> Explanation:
+    """Return what explains the verdict of one response.
+
+    Raises:
+        UsageError: the run, or its question, is not there.
+    """
+    _chosen(connection, "match", [run])
+    snapshot_for(connection, as_of, known_at)
+    values = {"run": run, "question": question, "as_of": as_of, "known_at": known_at, "judge": judge, "rule": rule}
+    table = run_sql(connection, query("dyknow/why.sql"), values)
+    if not table.rows:
+        raise UsageError(f"Run {run} has no question {question}.", hint=_questions_like(connection, run, question))
+    return _explanation(table)
+
+
+def _explanation(table: Table) -> Explanation:
+    row = dict(zip(table.columns, table.rows[0], strict=True))
+    row["up_to_date"] = tuple(row["up_to_date"] or ())
+    return Explanation(**{name: row[name] for name in Explanation._fields})
+
+
+def _questions_like(connection: duckdb.DuckDBPyConnection, run: str, question: str) -> str:
+    """Return a hint with questions of the same fact, or of any."""
+    statement = (
+        "SELECT question FROM responses WHERE run = $run"
+        " ORDER BY split_part(question, '#', 1) <> split_part($question, '#', 1), question LIMIT 4"
+    )
+    found = [str(row[0]) for row in run_sql(connection, statement, {"run": run, "question": question}).rows]
+    return f"It has, for example, {', '.join(found)}."

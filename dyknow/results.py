@@ -1,0 +1,427 @@
+"""Journals, standings and judgments in DuckDB, as one file that any DuckDB client can read.
+
+``results.duckdb`` is a cache: it is made from the journals and the snapshots, beside the old file and then renamed, so
+that readers are never locked out; deleted, it is made again with the same rows. What a run said is matched once for
+each set of names, and kept for the next making. ``docs/sql.md`` lists the tables and macros.
+"""
+
+import csv
+import hashlib
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import duckdb
+import orjson
+
+from dyknow import benchmark, named
+from dyknow.match import ALIASES_DIGEST, MATCHER_VERSION, Candidate, candidates_digest, match
+from dyknow.run import RunInfo, find_runs, judgments, responses
+from kg import identity
+from kg.answers import NameRow, facts, names, timeline
+from kg.errors import QueryError, RunError
+from kg.resources import query
+from kg.snapshot import Snapshot
+from kg.store import open_store
+
+Progress = Callable[[str], None]
+_MatchKey = tuple[str, str, str]  # response digest, fact, candidates digest
+
+MACROS: Final = ("verdicts", "soft", "table1", "table5", "table2")
+TABLES: Final = ("snapshots", "facts", "labels", "standings", "coverage", "runs", "responses", "matches", "judgments")
+
+# Written so that clients of the whole 1.x line read the file.
+_STORAGE: Final = "v1.0.0"
+_COLUMN_TYPES: Final = (
+    "SELECT column_name, data_type FROM duckdb_columns() WHERE database_name = 'made' AND table_name = ?"
+    " ORDER BY column_index"
+)
+_RESPONSE_COLUMNS: Final = (
+    "run", "question", "fact", "domain", "subject", "phrasing", "counted", "sample", "prompt", "text", "status",
+    "finish_reason", "response_digest",
+)  # fmt: skip
+_JUDGMENT_COLUMNS: Final = ("run", "question", "sample", "judge", "verdict", "start", "as_of")
+_MATCH_COLUMNS: Final = (
+    "response_digest, fact, candidates_digest, matcher_version, entity, reason, span_start, span_end, matched, alias,"
+    " match_rule, score"
+)
+
+
+class Table(NamedTuple):
+    """What a SQL statement returns."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+
+
+def connect(
+    runs_dir: Path, snapshots: Sequence[Snapshot], database: Path, progress: Progress | None = None
+) -> duckdb.DuckDBPyConnection:
+    """Return a read-only connection to the results, made anew first where they are stale.
+
+    Args:
+        runs_dir: the folder of all runs.
+        snapshots: the snapshots that verdicts may rest on.
+        database: the file; written beside and renamed.
+        progress: told what is being done, where that takes time.
+
+    Raises:
+        RunError: a journal is damaged, or the file cannot be written.
+    """
+    runs = find_runs(runs_dir)
+    fingerprint = _fingerprint(runs, snapshots)
+    if _meta(database).get("fingerprint") != fingerprint:
+        _make(runs, snapshots, database, fingerprint, progress or (lambda _: None))
+    return duckdb.connect(str(database), read_only=True)
+
+
+def query_readonly(database: Path, statement: str, parameters: Mapping[str, Any] | None = None) -> Table:
+    """Run one SQL statement that can neither write, nor reach files or the network.
+
+    Raises:
+        QueryError: the statement is malformed, or tries what it must not.
+    """
+    with duckdb.connect(str(database), read_only=True) as connection:
+        for setting in (
+            "SET autoinstall_known_extensions = false",
+            "SET autoload_known_extensions = false",
+            "SET enable_external_access = false",
+            "SET lock_configuration = true",
+        ):
+            connection.execute(setting)
+        return run_sql(connection, statement, parameters)
+
+
+def run_sql(
+    connection: duckdb.DuckDBPyConnection, statement: str, parameters: Mapping[str, Any] | None = None
+) -> Table:
+    """Run a statement and return its rows.
+
+    Raises:
+        QueryError: DuckDB refused it.
+    """
+    try:
+        cursor = connection.execute(statement, parameters) if parameters else connection.execute(statement)
+        columns = tuple(column[0] for column in cursor.description or ())
+        return Table(columns, cursor.fetchall() if columns else [])
+    except duckdb.Error as error:
+        message = str(error).removeprefix("Invalid Input Error: ").strip()
+        raise QueryError(message, hint="dyknow sql 'SHOW ALL TABLES' lists tables and columns.") from error
+
+
+def export(connection: duckdb.DuckDBPyConnection, folder: Path) -> list[Path]:
+    """Write each table as a sorted CSV file into a folder and return the files; equal inputs give equal bytes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return [_export(connection, name, folder / f"{name}.csv") for name in TABLES]
+
+
+def _export(connection: duckdb.DuckDBPyConnection, name: str, path: Path) -> Path:
+    table = run_sql(connection, f"FROM {name} ORDER BY ALL")  # a name from TABLES
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(table.columns)
+        writer.writerows(table.rows)
+    return path
+
+
+# What the file is made of
+
+
+def _sha256(*parts: bytes) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.hexdigest()
+
+
+def _fingerprint(runs: Sequence[RunInfo], snapshots: Sequence[Snapshot]) -> str:
+    """Return a digest of all that the rows depend on."""
+    parts = [_code_digest(), identity.load().digest, ALIASES_DIGEST, MATCHER_VERSION, benchmark.load().digest]
+    parts += [f"{snapshot.id} {snapshot.digest}" for snapshot in snapshots]
+    for run in runs:
+        files = sorted([*run.path.glob("*.json"), *run.path.glob("*.jsonl"), *run.path.glob("judgments/*.jsonl")])
+        parts += [f"{run.id}/{file.name} {_sha256(file.read_bytes())}" for file in files]
+    return _sha256(*(part.encode() for part in parts))
+
+
+def _code_digest() -> str:
+    names_ = ["schema", *MACROS]
+    return _sha256(*(query(f"dyknow/{name}.sql").encode() for name in names_))
+
+
+def _timeline_key(snapshot: Snapshot) -> str:
+    """Return a digest of all that a snapshot's facts, labels and standings depend on."""
+    statements = [query(f"kg/{name}.rq") for name in ("answers", "days", "facts", "names")]
+    code = Path(__file__).parent.parent / "kg" / "answers.py"
+    parts = [snapshot.digest, identity.load().digest, ALIASES_DIGEST, query("dyknow/schema.sql"), *statements]
+    return _sha256(*(part.encode() for part in parts), code.read_bytes())
+
+
+def _meta(database: Path) -> dict[str, str]:
+    """Return what a results file says it was made of; nothing where it is absent or not ours."""
+    if not database.is_file():
+        return {}
+    with suppress(duckdb.Error), duckdb.connect(str(database), read_only=True) as connection:
+        return dict(connection.execute("SELECT key, value FROM meta").fetchall())
+    return {}
+
+
+# Making
+
+
+def _make(
+    runs: Sequence[RunInfo], snapshots: Sequence[Snapshot], database: Path, fingerprint: str, progress: Progress
+) -> None:
+    """Make the file beside and rename it; two makers at once each make their own, and the last one stays."""
+    database.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{database.name}-", dir=database.parent) as folder:
+        beside = Path(folder) / "results.duckdb"
+        with duckdb.connect() as connection:
+            connection.execute(f"ATTACH '{_quoted(beside)}' AS made (STORAGE_VERSION '{_STORAGE}')")
+            old = _attach_old(connection, database)
+            connection.execute("USE made")
+            maker = _Maker(connection, Path(folder), old, progress)
+            maker.make(runs, snapshots, fingerprint)
+            connection.execute("CHECKPOINT made")
+            connection.execute("USE memory")
+            connection.execute("DETACH made")
+        try:
+            beside.replace(database)
+        except OSError as error:
+            raise RunError(f"{database} cannot be written: {error.strerror}.") from error
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("'", "''")
+
+
+def _attach_old(connection: duckdb.DuckDBPyConnection, database: Path) -> dict[str, str]:
+    """Attach the file that is to be replaced, if its tables are the same, and return what it was made of."""
+    meta = _meta(database)
+    if meta.get("schema") != _sha256(query("dyknow/schema.sql").encode()):
+        return {}
+    try:
+        connection.execute(f"ATTACH '{_quoted(database)}' AS old (READ_ONLY)")
+    except duckdb.Error:
+        return {}
+    return meta
+
+
+class _Maker:
+    """Fills a new results file."""
+
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, folder: Path, old: Mapping[str, str], progress: Progress
+    ) -> None:
+        self._connection = connection
+        self._folder = folder
+        self._old = old
+        self._progress = progress
+
+    def make(self, runs: Sequence[RunInfo], snapshots: Sequence[Snapshot], fingerprint: str) -> None:
+        self._connection.execute(query("dyknow/schema.sql"))
+        candidates = {snapshot.id: self._snapshot(snapshot) for snapshot in snapshots}
+        rows = self._runs(runs)
+        self._matches(rows, candidates)
+        for name in MACROS:
+            self._connection.execute(query(f"dyknow/{name}.sql"))
+        made_of = {
+            "fingerprint": fingerprint,
+            "schema": _sha256(query("dyknow/schema.sql").encode()),
+            "matcher_version": MATCHER_VERSION,
+            "identity_digest": identity.load().digest,
+            **{f"timeline:{snapshot.id}": _timeline_key(snapshot) for snapshot in snapshots},
+        }
+        self._insert("meta", [{"key": key, "value": value} for key, value in sorted(made_of.items())])
+
+    def _insert(self, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Insert rows through a file of JSON lines: of all ways in, the fast one that needs no other package."""
+        path = self._folder / f"{table}.jsonl"
+        with path.open("wb") as file:
+            for row in rows:
+                file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+        if path.stat().st_size:
+            types = dict(self._connection.execute(_COLUMN_TYPES, [table]).fetchall())
+            self._connection.execute(
+                f"INSERT INTO made.{table} BY NAME FROM read_json(?, format = 'newline_delimited', columns = {types!r},"
+                " maximum_object_size = 268435456)",
+                [str(path)],
+            )
+        path.unlink()
+
+    # Snapshots
+
+    def _snapshot(self, snapshot: Snapshot) -> dict[str, "_Asked"]:
+        """Insert a snapshot's facts, labels, standings and coverage; return the names a text may be matched to."""
+        self._insert("snapshots", [{"snapshot": snapshot.id, "day": snapshot.date, "digest": snapshot.digest}])
+        store, known = open_store(snapshot), identity.load()
+        asked = _asked(facts(store, known).values(), names(store, known))
+        if self._old.get(f"timeline:{snapshot.id}") == _timeline_key(snapshot):
+            for table in ("facts", "labels", "standings", "coverage"):
+                self._connection.execute(
+                    f"INSERT INTO made.{table} FROM old.{table} WHERE snapshot = ? ORDER BY ALL", [snapshot.id]
+                )
+            return asked
+        self._progress(f"reading the standings of snapshot {snapshot.id}")
+        self._insert("facts", [{"snapshot": snapshot.id, **fact.row()} for fact in asked.values()])
+        self._insert("labels", [{"snapshot": snapshot.id, **row} for fact in asked.values() for row in fact.labels()])
+        table_ = timeline(store, known)
+        self._insert("standings", ({"snapshot": snapshot.id, **row._asdict()} for row in table_.standings))
+        self._insert("coverage", ({"snapshot": snapshot.id, **row._asdict()} for row in table_.coverage))
+        return asked
+
+    # Runs
+
+    def _runs(self, runs: Sequence[RunInfo]) -> list[dict[str, Any]]:
+        """Insert runs, responses and judgments; return the responses."""
+        self._insert("runs", (_run_row(run) for run in runs))
+        rows = [row for run in runs for row in _response_rows(run)]
+        self._insert("responses", ({key: row.get(key) for key in _RESPONSE_COLUMNS} for row in rows))
+        judged = (
+            {"run": run.id} | {k: row[k] for k in _JUDGMENT_COLUMNS} for run in runs for row in judgments(run.path)
+        )
+        self._insert("judgments", judged)
+        return rows
+
+    def _matches(self, rows: Sequence[Mapping[str, Any]], candidates: Mapping[str, Mapping[str, "_Asked"]]) -> None:
+        """Match every text to the names of every snapshot, each pair once in the life of the file."""
+        wanted: dict[_MatchKey, tuple[Mapping[str, Any], _Asked]] = {}
+        for by_fact in candidates.values():
+            for row in rows:
+                asked = by_fact.get(row["fact"])
+                if asked and row["status"] == "ok":
+                    wanted[row["response_digest"], row["fact"], asked.digest] = row, asked
+        kept = self._kept_matches(wanted)
+        if len(wanted) - len(kept) > 500:
+            self._progress(f"matching {len(wanted) - len(kept)} answers to names")
+        self._insert("matches", (kept.get(key) or _match_row(key, *wanted[key]) for key in sorted(wanted)))
+
+    def _kept_matches(self, wanted: Mapping[_MatchKey, object]) -> dict[_MatchKey, dict[str, Any]]:
+        if not self._old:
+            return {}
+        statement = f"SELECT {_MATCH_COLUMNS} FROM old.matches WHERE matcher_version IN (?, ?)"
+        cursor = self._connection.execute(statement, [MATCHER_VERSION, named.VERSION])
+        columns = [column[0] for column in cursor.description or ()]
+        rows = (dict(zip(columns, row, strict=True)) for row in cursor.fetchall())
+        keyed = {(row["response_digest"], row["fact"], row["candidates_digest"]): row for row in rows}
+        return {key: row for key, row in keyed.items() if key in wanted}
+
+
+class _Asked(NamedTuple):
+    """A fact and the names that answers to it may be matched to."""
+
+    fact: str
+    subject: str
+    property: str
+    office: str | None
+    whole: bool
+    candidates: tuple[Candidate, ...]
+    digest: str
+
+    def row(self) -> dict[str, Any]:
+        about = {"fact": self.fact, "subject": self.subject, "property": self.property, "office": self.office}
+        return {**about, "whole": self.whole, "candidates_digest": self.digest}
+
+    def labels(self) -> Iterator[dict[str, str]]:
+        for candidate in self.candidates:
+            yield {"fact": self.fact, "entity": candidate.entity, "label": candidate.labels[0]}
+
+
+def _asked(known: Iterable[Any], rows: Iterable[NameRow]) -> dict[str, _Asked]:
+    by_fact: dict[str, dict[str, list[NameRow]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        by_fact[row.fact][row.entity].append(row)
+    found = {}
+    for fact in known:
+        candidates = tuple(_candidate(entity, own) for entity, own in sorted(by_fact[fact.fact].items()))
+        # What the question says names nobody, so subject and office are part of what a match depends on.
+        digest = _sha256(candidates_digest(candidates).encode(), fact.subject.encode(), (fact.office or "").encode())
+        found[fact.fact] = _Asked(fact.fact, fact.subject, fact.property, fact.office, fact.whole, candidates, digest)
+    return found
+
+
+def _candidate(entity: str, rows: Sequence[NameRow]) -> Candidate:
+    ordered = sorted(rows, key=lambda row: (row.kind != "label", row.name))
+    firsts, lasts = [row.first_day for row in rows], [row.last_day for row in rows]
+    return Candidate(
+        entity=entity,
+        labels=tuple(dict.fromkeys(row.name for row in ordered)),
+        first_day=None if None in firsts else min(day for day in firsts if day is not None),
+        last_day=None if None in lasts else max(day for day in lasts if day is not None),
+        team_class=next((row.team_class for row in rows if row.team_class), None),
+    )
+
+
+def _run_row(run: RunInfo) -> dict[str, Any]:
+    model = run.info.get("model") or {}
+    return {
+        "run": run.id,
+        "kind": run.info.get("kind"),
+        "title": run.info.get("title") or model.get("name") or run.id,
+        "release_year": run.info.get("release_year"),
+        "prefixed": bool(run.info.get("prefixed")),
+        "model": model.get("name"),
+    }
+
+
+def _response_rows(run: RunInfo) -> Iterator[dict[str, Any]]:
+    """Yield a run's responses, and a row "unanswered" for each question it has still to ask."""
+    seen = set()
+    for row in named.rows(run.path) if run.info.get("kind") == "named" else responses(run.path):
+        seen.add(row["question"])
+        yield {**row, "run": run.id, "response_digest": _response_digest(row)}
+    for question in _all_questions(run):
+        if question.id not in seen:
+            yield {
+                "run": run.id,
+                "question": question.id,
+                "fact": question.fact.id,
+                "domain": question.fact.domain,
+                "subject": question.fact.subject_label,
+                "phrasing": question.phrasing,
+                "counted": True,
+                "sample": 0,
+                "status": "unanswered",
+            }
+
+
+def _all_questions(run: RunInfo) -> tuple[benchmark.Question, ...]:
+    """Return what a run set out to ask, where it is the whole of the benchmark that ships."""
+    if run.info.get("kind") != "asked":
+        return ()
+    ours = benchmark.load()
+    questions = ours.questions()
+    whole = run.info["benchmark"]["digest"] == ours.digest and run.info.get("questions") == len(questions)
+    return questions if whole else ()
+
+
+def _response_digest(row: Mapping[str, Any]) -> str:
+    if "entity" in row:  # a run of kind "named" says whom a text named, and not the text
+        return _sha256(named.VERSION.encode(), orjson.dumps([row["entity"], row["label"], row["reason"]]))
+    return _sha256((row.get("prompt") or "").encode(), (row.get("text") or "").encode())
+
+
+def _match_row(key: _MatchKey, row: Mapping[str, Any], asked: _Asked) -> dict[str, Any]:
+    """Match one text, or take over whom a run of kind "named" says it names."""
+    digest, fact, candidates = key
+    about = {"response_digest": digest, "fact": fact, "candidates_digest": candidates}
+    if "entity" in row:
+        label = {"matched": "", "alias": row["label"] or "", "match_rule": "named", "score": None}
+        spans = {"span_start": None, "span_end": None, "matcher_version": named.VERSION}
+        return {**about, "entity": row["entity"], "reason": row["reason"], **label, **spans}
+    found = match(row["text"] or "", row["prompt"] or "", asked.candidates, asked.subject, asked.office)
+    return {
+        **about,
+        "matcher_version": MATCHER_VERSION,
+        "entity": found.entity,
+        "reason": str(found.reason),
+        "span_start": found.start,
+        "span_end": found.end,
+        "matched": found.matched,
+        "alias": found.alias,
+        "match_rule": found.rule,
+        "score": found.score,
+    }

@@ -1,0 +1,23 @@
+-- Tables 1 and 4: rates under the soft constraint, by run and domain, and over all domains.
+-- In:  as_of, known_at, judge, rule: as for verdicts.
+-- Out: rates in per cent of n, the facts that are covered and complete. up_to_date is the upper bound: a standing that
+--      precision leaves open counts. up_to_date_lower counts the certain ones only.
+CREATE OR REPLACE MACRO table1(as_of, known_at := NULL, judge := 'match', rule := 'latest') AS TABLE
+WITH counted AS (
+  SELECT s.run, coalesce(s.domain, 'all') AS domain, count(*) AS facts,
+         count(*) FILTER (WHERE s.verdict IN ('up-to-date', 'outdated', 'irrelevant')) AS n,
+         count(*) FILTER (WHERE s.verdict = 'up-to-date') AS up_to_date,
+         count(*) FILTER (WHERE s.verdict = 'up-to-date' AND s.surely_up_to_date) AS surely,
+         count(*) FILTER (WHERE s.verdict = 'outdated') AS outdated,
+         count(*) FILTER (WHERE s.verdict = 'irrelevant') AS irrelevant,
+         count(*) FILTER (WHERE s.verdict = 'incomplete') AS incomplete,
+         count(*) FILTER (WHERE s.verdict = 'not covered') AS not_covered
+  FROM soft(as_of, known_at := known_at, judge := judge, rule := rule) AS s
+  GROUP BY GROUPING SETS ((s.run, s.domain), (s.run))
+)
+SELECT c.run, r.title, r.release_year, r.prefixed, c.domain, c.facts, c.n,
+       100.0 * c.up_to_date / nullif(c.n, 0) AS up_to_date, 100.0 * c.outdated / nullif(c.n, 0) AS outdated,
+       100.0 * c.irrelevant / nullif(c.n, 0) AS irrelevant, 100.0 * c.surely / nullif(c.n, 0) AS up_to_date_lower,
+       100.0 * c.up_to_date / nullif(c.n, 0) AS up_to_date_upper, c.incomplete, c.not_covered
+FROM counted AS c JOIN runs AS r ON r.run = c.run
+ORDER BY r.release_year NULLS LAST, c.run, c.domain;
