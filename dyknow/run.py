@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -272,11 +273,11 @@ class _Leg:
             last = self.info["legs"][-1]
             last.update(_account(self.rows[last["first_row"] :]))
         started = _stamp(self.clock())
-        code = _commit()
+        code, packages = _commit(), _packages()
         self.info["started"] = self.info["started"] or started
-        self.info.update(ended=None, packages=_packages(), commit=code.commit, dirty=code.dirty)
+        self.info.update(ended=None, packages=packages, commit=code.commit, dirty=code.dirty)
         self.record = {"started": started, "ended": None, "first_row": self.first, "pid": os.getpid()}
-        self.record |= {"device": self.device, "batch_size": self.batch_size, "packages": _packages()}
+        self.record |= {"device": self.device, "batch_size": self.batch_size, "packages": packages}
         self.record |= {"commit": code.commit, "dirty": code.dirty, "error": None, **_account([])}
         self.info["legs"].append(self.record)
         self.save()
@@ -490,6 +491,7 @@ def _stamp(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+@cache
 def _packages() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for name in _PACKAGES:

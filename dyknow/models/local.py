@@ -9,6 +9,7 @@ import importlib.util
 import io
 import re
 from collections.abc import Iterator, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ _DTYPES = ("float32", "bfloat16", "float16", "auto")
 _FOLLOWS_INSTRUCTIONS = re.compile(r"instruct|chat|(?:^|[-_.])it(?:[-_.]|$)", re.IGNORECASE)
 _COMPLETION_TOKENS = 24  # a name and a little; what a base model says next is no part of its answer
 _CHAT_TOKENS = 48  # a chat model gets to the name by way of a sentence
+_CLOCK = re.compile(r"""strftime_now\s*\(\s*(?P<quote>["'])(?P<form>.*?)(?P=quote)\s*\)""")
 _WEIGHTS = (".safetensors", ".gguf", ".bin", ".pt")
 _DIGESTED = (*_WEIGHTS, ".json", ".txt", ".model", ".jinja")
 
@@ -78,6 +80,7 @@ class Local:
         self._tokenizer = tokenizer
         self._style = _style(options.style, name, tokenizer.chat_template)
         self._day = options.template_day
+        self._template = _with_fixed_day(name, tokenizer.chat_template, self._day) if self._is_chat else None
         self._max_new_tokens = options.max_new_tokens or (_CHAT_TOKENS if self._is_chat else _COMPLETION_TOKENS)
         self._revision = revision
         self._files = files or {}
@@ -92,7 +95,7 @@ class Local:
 
     def info(self) -> dict[str, Any]:
         """Return the record of the model."""
-        with_day = self._is_chat and "strftime_now" in self._tokenizer.chat_template
+        with_day = self._is_chat and self._template != self._tokenizer.chat_template
         return {
             "name": self.name,
             "revision": self._revision,
@@ -135,7 +138,7 @@ class Local:
             [{"role": "user", "content": text}],
             tokenize=False,
             add_generation_prompt=True,
-            strftime_now=self._day.strftime,  # in place of the clock that transformers lends to templates
+            chat_template=self._template,
         )
         return str(rendered)
 
@@ -331,6 +334,21 @@ def _style(asked: str, name: str, template: object) -> str:
     if asked == "auto":
         return "chat" if template and _FOLLOWS_INSTRUCTIONS.search(name) else "completion"
     return asked
+
+
+def _with_fixed_day(name: str, template: str, day: date) -> str:
+    """Write a day into a chat template in place of its look at the clock, which transformers lends to templates.
+
+    >>> _with_fixed_day("x", "Today is {{ strftime_now('%d %b %Y') }}", date(2024, 7, 26))
+    "Today is {{ '26 Jul 2024' }}"
+
+    Raises:
+        ModelError: it looks at the clock in a way that is not understood.
+    """
+    fixed = _CLOCK.sub(lambda found: repr(day.strftime(found["form"])), template)
+    if re.search(r"strftime_now\s*\(", fixed):
+        raise ModelError(f"The chat template of {name} asks for today's date.", hint="Take --style completion.")
+    return fixed
 
 
 def _ends(model: Any, tokenizer: Any) -> frozenset[int]:  # noqa: ANN401
