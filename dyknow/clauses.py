@@ -67,7 +67,7 @@ class Clauses:
         while not self.hard(start):
             start -= 1
         lead = self.words[start:first]
-        opening = start == 0 and self.answer.continues
+        opening = (start == 0 and self.answer.continues) or ":" in self.gaps[start]
         marker = self._marker(lead)
         tail = lead[marker + 1 :] if marker is not None else lead
         if any(word.key in word_list("negations") for word in tail):
@@ -101,7 +101,7 @@ class Clauses:
         return bool(said) and bool(self.asked) and not any(kind & self.asked for kind in said)
 
     def _alone(self, start: int, first: int, last: int) -> bool:
-        """Tell whether an unknown run only describes a name: "the Social Democrat", "the Pro League club"."""
+        """Tell whether a name is a clause of its own, or its subject is told to hold the office: "X is the king"."""
         if any(not self._light(word) for word in self.words[start:first]):
             return False
         if last == len(self.words):
@@ -117,7 +117,7 @@ class Clauses:
         return last < len(self.words) and self.words[last].key == "s" and self.gaps[last] in _APOSTROPHES
 
     def _describes(self, first: int, last: int, tail: list[Word], *, teams: bool) -> bool:
-        """Tell whether an unknown run describes a name and is none: "the Social Democrat", "League club X"."""
+        """Tell whether an unknown run only describes a name: "the Social Democrat", "the Pro League club"."""
         if not teams and tail and tail[-1].key in word_list("determiners"):
             return True
         follows = self.words[last] if last < len(self.words) and self.soft(last) else None

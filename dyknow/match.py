@@ -28,7 +28,7 @@ MATCHER_VERSION: Final = "1"
 FUZZY_LEAST: Final = 85.0
 """Least similarity of a misspelt full name to a candidate's, as rapidfuzz's ratio of their keys."""
 
-FUZZY_WORD: Final = 72.0
+FUZZY_WORD: Final = 78.0
 """Least similarity of each of its words to the word in the same place."""
 
 FUZZY_LETTERS: Final = 9
@@ -106,6 +106,7 @@ class _Names(NamedTuple):
     longest: int  # words of the longest form
     full: dict[int, list[str]]  # words in a name -> keys of full names, for misspellings
     parts: dict[str, tuple[str, ...]]  # key of a full name -> its words
+    given: dict[str, tuple[str, ...]]  # entity -> the words of its label
     teams: bool
 
 
@@ -119,7 +120,10 @@ def _compiled(candidates: tuple[Candidate, ...]) -> _Names:
             full.setdefault(form.size, []).append(key)
             parts[key] = tuple(word.key for word in words(form.alias))
     longest = max((form.size for form in found.values()), default=0)
-    return _Names(found, longest, full, parts, any(candidate.team_class for candidate in candidates))
+    given = {
+        candidate.entity: tuple(word.key for word in words(" ".join(candidate.labels[:1]))) for candidate in candidates
+    }
+    return _Names(found, longest, full, parts, given, any(candidate.team_class for candidate in candidates))
 
 
 def _named(candidate: Candidate) -> Named:
@@ -210,13 +214,17 @@ class _Reader:
             return Match(None, Reason.OPTIONS)
         negated = False
         for run in self._runs():
-            place = self.clauses.place(run.begins, run.ends, known=run.form is not None, teams=self.names.teams)
+            place = self.clauses.place(self._starts(run), run.ends, known=run.form is not None, teams=self.names.teams)
             if run.form is not None and place is Place.ANSWER:
                 return self._matched(self._corrected(run) or run)
             if run.form is None and place is Place.ANSWER:
                 return self._unmatched(Reason.UNKNOWN, run)
             negated |= place is Place.NEGATED
         return self._unmatched(Reason.NEGATED if negated else None, None)
+
+    def _starts(self, run: _Run) -> int:
+        """Return where a run's name begins, without titles and words of the question before it."""
+        return run.first if all(map(self._neutral, range(run.begins, run.first))) else run.begins
 
     def _matched(self, run: _Run) -> Match:
         form = run.form
@@ -320,7 +328,7 @@ class _Reader:
             last -= 1
         if first == last:
             return None
-        found = self._with_middle(first, last) or self._misspelt(first, last)
+        found = self._with_middle(first, last) or self._initialled(first, last) or self._misspelt(first, last)
         return found or _Run(first, last, None, 0.0, begins, ends)
 
     def _form(self, first: int, last: int) -> Form | None:
@@ -341,7 +349,7 @@ class _Reader:
                 if not self._neutral(start):
                     break
                 start += 1
-            if not self._neutral(end - 1):
+            if not self._neutral(end - 1) or len(self.words[end - 1].key) == 1:
                 break
             end -= 1
         return None
@@ -378,6 +386,20 @@ class _Reader:
                 return _Run(first, last, form, 100.0, first, last)
         return None
 
+    def _initialled(self, first: int, last: int) -> _Run | None:
+        """Match a surname whose first names agree, some as initials: "B. Obama", "Ramaswamy" for R. Venkataraman."""
+        for start in range(first + 1, last):
+            form = self.names.forms.get("".join(word.key for word in self.words[start:last]))
+            if form is not None and form.rule is Rule.SURNAME:
+                given = self.names.given[form.entity]
+                said = [word.key for word in self.words[first:start]]
+                short = any(len(word) == 1 for word in (*said, *given))
+                agree = len(said) <= len(given) and all(
+                    a.startswith(b) or b.startswith(a) for a, b in zip(said, given, strict=False)
+                )
+                return _Run(first, last, form, 100.0, first, last) if short and agree else None
+        return None
+
     def _misspelt(self, first: int, last: int) -> _Run | None:
         """Match a full name whose every word is close to the candidate's."""
         keys = [word.key for word in self.words[first:last]]
@@ -386,8 +408,7 @@ class _Reader:
         if choices is None or len(joined) < FUZZY_LETTERS:
             return None
         for key, score, _ in process.extract(joined, choices, scorer=fuzz.ratio, score_cutoff=FUZZY_LEAST, limit=3):
-            pairs = zip(keys, self.names.parts[key], strict=True)
-            if all(fuzz.ratio(said, name) >= FUZZY_WORD for said, name in pairs):
+            if all(map(_close, keys, self.names.parts[key])):
                 return _Run(first, last, self.names.forms[key], score, first, last)
         return None
 
@@ -411,7 +432,7 @@ class _Reader:
     def _completed(self, first: int, last: int) -> _Run | None:
         whole = "".join(word.key for word in self.words[first : last - 1])
         key = whole + self.words[last - 1].key
-        if key in word_list("shared_cities"):
+        if key in word_list("shared_cities") or key in word_list("particles"):
             return None
         begun = [
             form
@@ -422,6 +443,13 @@ class _Reader:
         ]
         entities = {form.entity for form in begun}
         return _Run(first, last, min(begun), 100.0, first, last) if len(entities) == 1 else None
+
+
+def _close(said: str, name: str) -> bool:
+    """Tell whether a word may be a name's misspelt word; a king's number is never misspelt."""
+    if is_numeral(said.upper()) or is_numeral(name.upper()):
+        return said == name
+    return fuzz.ratio(said, name) >= FUZZY_WORD
 
 
 def _ends_word(alias: str, key: str) -> bool:

@@ -165,12 +165,21 @@ def forms(candidates: Sequence[Named]) -> dict[str, Form]:
     return {key: form for key, form in settled if form is not None}
 
 
+_GENERATION: Final = 25_0000
+"""Days apart, as YYYYMMDD, after which a bare surname means the later of two holders."""
+
+
 def _settle(claims: Iterable[tuple[Form, int]]) -> Form | None:
-    """Choose among the forms of one key: the lowest rule; of two labels or royal names, the later holder's."""
+    """Choose among the forms of one key: the lowest rule; of two labels or royal names, the later holder's.
+
+    Of two holders of one surname the later is meant where a generation lies between them, else neither.
+    """
     claims = sorted(claims, key=lambda claim: (claim[0].rule, -claim[1], claim[0].entity))
-    best = [form for form, _ in claims if form.rule == claims[0][0].rule]
-    alone = len({form.entity for form in best}) == 1
-    return best[0] if alone or best[0].rule in (Rule.LABEL, Rule.REGNAL) else None
+    form, day = claims[0]
+    others = [claim for claim in claims if claim[0].rule == form.rule and claim[0].entity != form.entity]
+    if not others or form.rule in (Rule.LABEL, Rule.REGNAL):
+        return form
+    return form if form.rule is Rule.SURNAME and others[0][1] + _GENERATION <= day else None
 
 
 def _forms_of(candidate: Named) -> Iterator[tuple[str, Rule]]:
