@@ -3,6 +3,7 @@
 import re
 from enum import Enum, auto
 from functools import cache
+from itertools import pairwise
 from typing import Final
 
 from dyknow.names import Word, word_lines, word_list
@@ -39,7 +40,7 @@ class Clauses:
         self.question = question
         self.asked = frozenset(word for word in question if word in _offices())
         self.gaps = [answer.text[answer.start : self.words[0].start]] if self.words else []
-        for before, word in zip(self.words, self.words[1:], strict=False):
+        for before, word in pairwise(self.words):
             self.gaps.append(answer.text[before.end : word.start])
 
     def hard(self, at: int) -> bool:
@@ -70,7 +71,7 @@ class Clauses:
         opening = (start == 0 and self.answer.continues) or ":" in self.gaps[start]
         marker = self._marker(lead)
         tail = lead[marker + 1 :] if marker is not None else lead
-        if any(word.key in word_list("negations") for word in tail):
+        if any(word.key in word_list("negations") for word in tail) or _no_longer(tail):
             return self._after_negation(tail)
         if marker is not None and self._another_office(lead[:marker]):
             return Place.PASSING
@@ -94,11 +95,21 @@ class Clauses:
 
     def _another_office(self, phrase: list[Word]) -> bool:
         """Tell whether the subject of a clause is another office than the one asked for."""
-        keys = [word.key for word in phrase]
-        if any(key in word_list("other_offices") and key not in self.question for key in keys):
+        keys = [word.key for word in phrase[self._after_comma(phrase) :]]
+        said = [at for at, key in enumerate(keys) if key in _offices()]
+        if any(self._qualified(keys[max(0, at - 2) : at]) for at in said):
             return True
-        said = [_offices()[key] for key in keys if key in _offices()]
-        return bool(said) and bool(self.asked) and not any(kind & self.asked for kind in said)
+        return bool(said) and bool(self.asked) and not any(_offices()[keys[at]] & self.asked for at in said)
+
+    def _qualified(self, before: list[str]) -> bool:
+        return any(key in word_list("other_offices") and key not in self.question for key in before)
+
+    def _after_comma(self, phrase: list[Word]) -> int:
+        """Return where the part of a phrase begins that follows its last comma: "As of 2021, the president"."""
+        for at in range(len(phrase) - 1, 0, -1):
+            if "," in self.answer.text[phrase[at - 1].end : phrase[at].start]:
+                return at
+        return 0
 
     def _alone(self, start: int, first: int, last: int) -> bool:
         """Tell whether a name is a clause of its own, or its subject is told to hold the office: "X is the king"."""
@@ -178,9 +189,14 @@ class Clauses:
             return False
         return (
             key == "s"
+            or key.isdigit()
             or key in word_list("plain")
             or key in word_list("titles")
             or key in word_list("roles")
             or key in word_list("demonyms")
             or key in self.question
         )
+
+
+def _no_longer(tail: list[Word]) -> bool:
+    return any(one.key == "no" and other.key == "longer" for one, other in pairwise(tail))

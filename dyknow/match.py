@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from rapidfuzz import fuzz, process
 
 from dyknow.clauses import Clauses, Place
-from dyknow.names import Form, Named, Rule, Word, fold, forms, is_numeral, word_list, words
+from dyknow.names import Form, Named, Rule, forms, is_numeral, word_list, words
 from dyknow.scaffold import Answer, answer_of
 from kg.errors import DataError
 
@@ -107,6 +107,8 @@ class _Names(NamedTuple):
     full: dict[int, list[str]]  # words in a name -> keys of full names, for misspellings
     parts: dict[str, tuple[str, ...]]  # key of a full name -> its words
     given: dict[str, tuple[str, ...]]  # entity -> the words of its label
+    latest: str | None  # the entity whose first term began last
+    national: frozenset[str]  # entities that are national teams
     teams: bool
 
 
@@ -123,7 +125,17 @@ def _compiled(candidates: tuple[Candidate, ...]) -> _Names:
     given = {
         candidate.entity: tuple(word.key for word in words(" ".join(candidate.labels[:1]))) for candidate in candidates
     }
-    return _Names(found, longest, full, parts, given, any(candidate.team_class for candidate in candidates))
+    latest = max(candidates, key=lambda candidate: candidate.first_day or -(10**9), default=None)
+    return _Names(
+        found,
+        longest,
+        full,
+        parts,
+        given,
+        latest and latest.entity,
+        frozenset(candidate.entity for candidate in candidates if candidate.team_class == "national"),
+        any(candidate.team_class for candidate in candidates),
+    )
 
 
 def _named(candidate: Candidate) -> Named:
@@ -193,7 +205,7 @@ _REFUSAL: Final = re.compile(
     r"as an ai|unable to|not able to|no information|not aware of|impossible to (?:say|know))\b",
     re.IGNORECASE,
 )
-_OPTIONS: Final = re.compile(r"^\W*(?:(?:options?|choices?)\W+)?\(?[aA1][.):]\s.+?\s\(?[bB2][.):]\s", re.DOTALL)
+_OPTIONS: Final = re.compile(r"\W*(?:(?:options?|choices?)\W+)?\(?[aA1][.):]\s.+?\s\(?[bB2][.):]\s", re.DOTALL)
 _CORRECTION: Final = frozenset(("actually", "correction", "sorry"))
 
 
@@ -210,7 +222,7 @@ class _Reader:
 
     def read(self) -> Match:
         """Return the first asserted entity, or why there is none."""
-        if _OPTIONS.search(self.answer.text, self.answer.start):
+        if _OPTIONS.match(self.answer.text, self.answer.start):
             return Match(None, Reason.OPTIONS)
         negated = False
         for run in self._runs():
@@ -318,7 +330,7 @@ class _Reader:
 
     def _resolve(self, first: int, last: int) -> _Run | None:
         """Find whose name a run is; None where it is no name at all."""
-        found = self._whole(first, last) or self._inside(first, last)
+        found = self._beyond(first, last) or self._whole(first, last) or self._inside(first, last)
         if found is not None:
             return found
         begins, ends = first, last
@@ -344,7 +356,7 @@ class _Reader:
             start = first
             while start < end:
                 form = self._form(start, end)
-                if form is not None and (form.rule is not Rule.GIVEN or self._titled(start)):
+                if form is not None and self._fits(form, start):
                     return _Run(start, end, form, 100.0, first, end)
                 if not self._neutral(start):
                     break
@@ -354,8 +366,23 @@ class _Reader:
             end -= 1
         return None
 
-    def _titled(self, at: int) -> bool:
-        return at > 0 and self.clauses.soft(at) and self.words[at - 1].key in word_list("titles")
+    def _fits(self, form: Form, at: int) -> bool:
+        """Tell whether the title before a form allows it: a first name needs one, and a prince is no king of old."""
+        titled = at > 0 and self.clauses.soft(at) and self.words[at - 1].key in word_list("titles")
+        if form.rule is Rule.GIVEN:
+            return titled
+        prince = titled and self.words[at - 1].key in ("prince", "princess")
+        return not (prince and form.rule is Rule.REGNAL and form.entity != self.names.latest)
+
+    def _beyond(self, first: int, last: int) -> _Run | None:
+        """Match a full name that goes on in small letters: "Brazil national team"."""
+        end, found = last, None
+        while end < len(self.words) and self.clauses.soft(end) and end - first < self.names.longest:
+            end += 1
+            form = self._form(first, end)
+            if form is not None and form.rule <= Rule.FORM:
+                found = _Run(first, end, form, 100.0, first, end)
+        return found
 
     def _inside(self, first: int, last: int) -> _Run | None:
         """Match a full name within a longer run: "Socialist François Hollande"."""
@@ -430,19 +457,28 @@ class _Reader:
         return self._like_name(at) or self.words[at].key in word_list("particles")
 
     def _completed(self, first: int, last: int) -> _Run | None:
-        whole = "".join(word.key for word in self.words[first : last - 1])
-        key = whole + self.words[last - 1].key
+        keys = [word.key for word in self.words[first:last]]
+        key = "".join(keys)
+        refused = self.names.forms.get(key)
         if key in word_list("shared_cities") or key in word_list("particles"):
             return None
-        begun = [
-            form
-            for form in self.names.forms.values()
-            if form.rule <= (Rule.FORM if whole else Rule.LABEL)
-            and form.key.startswith(key)
-            and (whole or _ends_word(form.alias, key))
-        ]
-        entities = {form.entity for form in begun}
-        return _Run(first, last, min(begun), 100.0, first, last) if len(entities) == 1 else None
+        if refused is not None and refused.rule is not Rule.GIVEN:
+            return None
+        begun = [form for form in self.names.forms.values() if form.key.startswith(key) and _goes_on(form, keys)]
+        begun = [form for form in begun if form.entity not in self.names.national]
+        sure = len(keys) > 1 or any(form.rule is Rule.LABEL for form in begun)
+        alone = sure and len({form.entity for form in begun}) == 1
+        return _Run(first, last, min(begun), 100.0, first, last) if alone else None
+
+
+def _goes_on(form: Form, begun: Sequence[str]) -> bool:
+    """Tell whether a full name may be what a cut-off one began; "Charles II" begins no "Charles III"."""
+    if form.rule > Rule.FORM or form.size < 2:
+        return False
+    parts = form.alias.split()
+    if len(begun) == 1:
+        return words(form.alias)[0].key == begun[0]
+    return len(parts) < len(begun) or not is_numeral(parts[len(begun) - 1])
 
 
 def _close(said: str, name: str) -> bool:
@@ -450,9 +486,3 @@ def _close(said: str, name: str) -> bool:
     if is_numeral(said.upper()) or is_numeral(name.upper()):
         return said == name
     return fuzz.ratio(said, name) >= FUZZY_WORD
-
-
-def _ends_word(alias: str, key: str) -> bool:
-    """Tell whether a key is the first word of an alias, and not a part of it."""
-    first: Word = words(alias)[0]
-    return first.key == key and fold(alias) != key

@@ -165,21 +165,16 @@ def forms(candidates: Sequence[Named]) -> dict[str, Form]:
     return {key: form for key, form in settled if form is not None}
 
 
-_GENERATION: Final = 25_0000
-"""Days apart, as YYYYMMDD, after which a bare surname means the later of two holders."""
-
-
 def _settle(claims: Iterable[tuple[Form, int]]) -> Form | None:
-    """Choose among the forms of one key: the lowest rule; of two labels or royal names, the later holder's.
+    """Choose among the forms of one key: the lowest rule's, and of several holders the one who came last.
 
-    Of two holders of one surname the later is meant where a generation lies between them, else neither.
+    A bare name means its latest bearer, as people say it: "Queen Elizabeth", "President Roosevelt". A first name alone
+    is too little for that.
     """
     claims = sorted(claims, key=lambda claim: (claim[0].rule, -claim[1], claim[0].entity))
-    form, day = claims[0]
-    others = [claim for claim in claims if claim[0].rule == form.rule and claim[0].entity != form.entity]
-    if not others or form.rule in (Rule.LABEL, Rule.REGNAL):
-        return form
-    return form if form.rule is Rule.SURNAME and others[0][1] + _GENERATION <= day else None
+    form = claims[0][0]
+    shared = any(other.rule == form.rule and other.entity != form.entity for other, _ in claims)
+    return None if shared and form.rule is Rule.GIVEN else form
 
 
 def _forms_of(candidate: Named) -> Iterator[tuple[str, Rule]]:
@@ -203,19 +198,14 @@ def _team_forms(label: str) -> Iterator[tuple[str, Rule]]:
     while last > first + 1 and fold(parts[last - 1]) in drop:
         last -= 1
     bare = " ".join(parts[first:last])
-    if not _national(label):
-        yield bare, Rule.FORM
+    yield bare, Rule.FORM
+    country, whole, _ = label.partition(" national ")
+    if not whole:
         yield f"{bare} FC", Rule.FORM
-    else:
-        country = (
-            label.split(" national ", maxsplit=1)[0].split(" men's ", maxsplit=1)[0].split(" Olympic ", maxsplit=1)[0]
-        )
-        yield f"{country} national team", Rule.FORM
-        yield f"{country} national football team", Rule.FORM
-
-
-def _national(label: str) -> bool:
-    return " national " in label or " Olympic " in label
+    elif "under-" not in label:
+        senior = country.removesuffix(" men's")
+        yield f"{senior} national team", Rule.FORM
+        yield f"{senior} national football team", Rule.FORM
 
 
 # People
