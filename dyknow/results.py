@@ -280,10 +280,8 @@ class _Maker:
         self._insert("runs", (_run_row(run) for run in runs))
         rows = [row for run in runs for row in _response_rows(run)]
         self._insert("responses", ({key: row.get(key) for key in _RESPONSE_COLUMNS} for row in rows))
-        judged = (
-            {"run": run.id} | {k: row[k] for k in _JUDGMENT_COLUMNS} for run in runs for row in judgments(run.path)
-        )
-        self._insert("judgments", judged)
+        judged = ({"run": run.id, **row} for run in runs for row in judgments(run.path))
+        self._insert("judgments", ({key: row[key] for key in _JUDGMENT_COLUMNS} for row in judged))
         return rows
 
     def _matches(self, rows: Sequence[Mapping[str, Any]], candidates: Mapping[str, Mapping[str, "_Asked"]]) -> None:

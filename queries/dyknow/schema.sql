@@ -1,18 +1,19 @@
 -- The tables of results.duckdb, each with a comment on every column.
 -- In:  nothing. Out: nothing. The one file with several statements: a schema is one thing.
-CREATE TABLE meta (key VARCHAR PRIMARY KEY, value VARCHAR NOT NULL);
+-- No PRIMARY KEY: how DuckDB 2 writes one to disk, clients of version 1.0 cannot read. Keys are checked in the tests.
+CREATE TABLE meta (key VARCHAR, value VARCHAR NOT NULL);
 COMMENT ON TABLE meta IS 'what this file was made of; results.duckdb is a cache and is made anew when that changes';
 COMMENT ON COLUMN meta.key IS 'what the value is of';
 COMMENT ON COLUMN meta.value IS 'a digest or a version';
 
-CREATE TABLE snapshots (snapshot VARCHAR PRIMARY KEY, day INTEGER NOT NULL, digest VARCHAR NOT NULL);
+CREATE TABLE snapshots (snapshot VARCHAR, day INTEGER NOT NULL, digest VARCHAR NOT NULL);
 COMMENT ON TABLE snapshots IS 'the dated copies of the graph that verdicts may rest on';
 COMMENT ON COLUMN snapshots.snapshot IS 'its date, YYYY-MM-DD, which is its name';
 COMMENT ON COLUMN snapshots.day IS 'its date as an integer, YYYYMMDD';
 COMMENT ON COLUMN snapshots.digest IS 'SHA-256 of its statements, uncompressed';
 
 CREATE TABLE facts (snapshot VARCHAR, fact VARCHAR, subject VARCHAR, property VARCHAR, office VARCHAR, whole BOOLEAN,
-  candidates_digest VARCHAR, PRIMARY KEY (snapshot, fact));
+  candidates_digest VARCHAR);
 COMMENT ON TABLE facts IS 'the facts of each snapshot';
 COMMENT ON COLUMN facts.snapshot IS 'the snapshot';
 COMMENT ON COLUMN facts.fact IS 'subject and property, e.g. Q38/P35';
@@ -22,7 +23,7 @@ COMMENT ON COLUMN facts.office IS 'title of the office or post';
 COMMENT ON COLUMN facts.whole IS 'false: the snapshot holds only an extract of the history';
 COMMENT ON COLUMN facts.candidates_digest IS 'digest of the names a text may be matched to';
 
-CREATE TABLE labels (snapshot VARCHAR, fact VARCHAR, entity VARCHAR, label VARCHAR, PRIMARY KEY (snapshot, fact, entity));
+CREATE TABLE labels (snapshot VARCHAR, fact VARCHAR, entity VARCHAR, label VARCHAR);
 COMMENT ON TABLE labels IS 'the name of each entity that holds a fact in some statement';
 COMMENT ON COLUMN labels.snapshot IS 'the snapshot';
 COMMENT ON COLUMN labels.fact IS 'the fact';
@@ -55,7 +56,7 @@ COMMENT ON COLUMN coverage.from_day IS 'first day, YYYYMMDD';
 COMMENT ON COLUMN coverage.to_day IS 'first day no longer; NULL: for ever';
 COMMENT ON COLUMN coverage.status IS 'answered, vacancy, before the first record, or not in this snapshot; the last two are not covered';
 
-CREATE TABLE runs (run VARCHAR PRIMARY KEY, kind VARCHAR, title VARCHAR, release_year INTEGER, prefixed BOOLEAN, model VARCHAR);
+CREATE TABLE runs (run VARCHAR, kind VARCHAR, title VARCHAR, release_year INTEGER, prefixed BOOLEAN, model VARCHAR);
 COMMENT ON TABLE runs IS 'the journals that were read';
 COMMENT ON COLUMN runs.run IS 'name of the run, its folder';
 COMMENT ON COLUMN runs.kind IS 'asked, imported, or named (figures without texts)';
@@ -65,8 +66,7 @@ COMMENT ON COLUMN runs.prefixed IS 'asked with "Answer with the name only"';
 COMMENT ON COLUMN runs.model IS 'the model as it was loaded';
 
 CREATE TABLE responses (run VARCHAR, question VARCHAR, fact VARCHAR, domain VARCHAR, subject VARCHAR, phrasing VARCHAR,
-  counted BOOLEAN, sample INTEGER, prompt VARCHAR, text VARCHAR, status VARCHAR, finish_reason VARCHAR, response_digest VARCHAR,
-  PRIMARY KEY (run, question, sample));
+  counted BOOLEAN, sample INTEGER, prompt VARCHAR, text VARCHAR, status VARCHAR, finish_reason VARCHAR, response_digest VARCHAR);
 COMMENT ON TABLE responses IS 'what the models said: one row a question and sample';
 COMMENT ON COLUMN responses.run IS 'the run';
 COMMENT ON COLUMN responses.question IS 'fact and phrasing, e.g. Q38/P35#1';
@@ -83,8 +83,7 @@ COMMENT ON COLUMN responses.finish_reason IS 'why it stopped';
 COMMENT ON COLUMN responses.response_digest IS 'SHA-256 of prompt and text';
 
 CREATE TABLE matches (response_digest VARCHAR, fact VARCHAR, candidates_digest VARCHAR, matcher_version VARCHAR, entity VARCHAR,
-  reason VARCHAR, span_start INTEGER, span_end INTEGER, matched VARCHAR, alias VARCHAR, match_rule VARCHAR, score DOUBLE,
-  PRIMARY KEY (response_digest, fact, candidates_digest));
+  reason VARCHAR, span_start INTEGER, span_end INTEGER, matched VARCHAR, alias VARCHAR, match_rule VARCHAR, score DOUBLE);
 COMMENT ON TABLE matches IS 'which entity a text names as its answer; does not depend on a date';
 COMMENT ON COLUMN matches.response_digest IS 'the response';
 COMMENT ON COLUMN matches.fact IS 'the fact it answers';
@@ -99,8 +98,7 @@ COMMENT ON COLUMN matches.alias IS 'the name they were matched to';
 COMMENT ON COLUMN matches.match_rule IS 'the rule that matched';
 COMMENT ON COLUMN matches.score IS 'similarity, 0 to 100';
 
-CREATE TABLE judgments (run VARCHAR, question VARCHAR, sample INTEGER, judge VARCHAR, verdict VARCHAR, start VARCHAR, as_of VARCHAR,
-  PRIMARY KEY (run, question, sample, judge));
+CREATE TABLE judgments (run VARCHAR, question VARCHAR, sample INTEGER, judge VARCHAR, verdict VARCHAR, start VARCHAR, as_of VARCHAR);
 COMMENT ON TABLE judgments IS 'verdicts of other judges, each for one fixed day';
 COMMENT ON COLUMN judgments.run IS 'the run';
 COMMENT ON COLUMN judgments.question IS 'the question';
