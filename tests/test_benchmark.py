@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 from dyknow import benchmark
 from dyknow.benchmark import load
 from dyknow.tomlfile import Locations
+from kg import answers, identity
 from kg.errors import DataError
+from kg.snapshot import find_snapshots
+from kg.sources import table
+from kg.store import open_store
 
 REPO = Path(__file__).resolve().parents[1]
 
@@ -104,6 +108,19 @@ def test_the_extension_needs_no_code() -> None:
     (question,) = load(REPO / "examples" / "extension.toml").questions()
     assert question.id == "Q26876/P451#1"
     assert question.subject_span.of(question.text) == "Taylor Swift"
+
+
+def test_the_extension_has_facts_to_be_scored_by() -> None:
+    (fact,) = load(REPO / "examples" / "extension.toml").facts
+    rows = table.read(REPO / "examples" / "extension-facts.csv").rows
+    assert {f"{row.subject_id}/{row.property}" for row in rows} == {fact.id}
+    assert {row.subject for row in rows} == {fact.subject_label}
+
+
+def test_the_shipped_snapshot_has_the_study_s_facts_under_the_same_ids() -> None:
+    (snapshot,) = (found for found in find_snapshots() if found.id == "2023-12-18")
+    in_graph = answers.facts(open_store(snapshot), identity.load())
+    assert set(in_graph) == {fact.id for fact in load().facts}
 
 
 def test_the_prefix_goes_before_and_moves_the_spans() -> None:
