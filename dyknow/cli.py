@@ -1,0 +1,71 @@
+"""The command ``dyknow``: a thin shell around the library."""
+
+import sys
+from importlib import metadata
+
+import click
+
+from dyknow.commands import asking, graph, judging, pages
+from dyknow.commands.common import Group, debug_option
+
+SHORTEST = """\
+dyknow tells which of a language model's answers were right once and are not any more, for any date.
+
+From nothing to a table:
+  dyknow answers --as-of 2023-12-18 --subject Poland      who holds what on a day, and by which snapshot
+  dyknow evaluate smollm2 --as-of 2023-12-18              ask a small model, print the study's tables
+  dyknow why RUN QUESTION --as-of 2023-12-18              why an answer was judged as it was
+
+All commands: dyknow --help
+"""
+
+
+def _version() -> str:
+    try:
+        return metadata.version("dyknow")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+@click.group(cls=Group, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(_version(), prog_name="dyknow", message="%(prog)s %(version)s")
+@debug_option
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Tell which of a language model's answers were right once and are not any more.
+
+    Facts come from dated copies of Wikidata (snapshots), answers from runs of models, and verdicts for any date from
+    both: up-to-date, outdated or irrelevant. Everything works without a network.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(SHORTEST, nl=False)
+
+
+for _command in (
+    graph.answers,
+    graph.sparql,
+    graph.snapshots,
+    graph.serve,
+    asking.benchmark,
+    asking.run,
+    asking.runs,
+    asking.import_,
+    asking.export,
+    judging.score,
+    judging.why,
+    judging.sql,
+    judging.judge,
+    pages.evaluate,
+    pages.report,
+):
+    cli.add_command(_command)
+
+
+def main() -> None:
+    """Run the command line."""
+    cli(prog_name="dyknow", auto_envvar_prefix=None)
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,312 @@
+"""What the commands share: places, dates, formats, errors, and how a result reaches the terminal."""
+
+import difflib
+import shutil
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from dyknow.tables import WIDTH, Format, Listing
+from kg.dates import Day, format_day, parse_day
+from kg.errors import DyknowError, SnapshotError, UsageError
+from kg.snapshot import Snapshot, choose, find_snapshots
+from kg.terms import Rule
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where data lives.
+
+    Attributes:
+        snapshots: The folder of one's own snapshots; those that ship with dyknow are found beside it.
+        runs: The folder of the runs.
+        database: The file the runs are judged in; it can be deleted at any time.
+    """
+
+    snapshots: Path = Path("snapshots")
+    runs: Path = Path("runs")
+    database: Path = Path("results.duckdb")
+
+    def find(self) -> list[Snapshot]:
+        """Return all snapshots, by date."""
+        return find_snapshots(self.snapshots)
+
+    def snapshot(self, as_of: Day, known_at: str | None) -> Snapshot:
+        """Return the snapshot to read for a day; an unknown one gets a suggestion."""
+        return choose(self.find(), as_of, known_at)
+
+    def named(self, name: str) -> Snapshot:
+        """Return the snapshot of a date.
+
+        Raises:
+            UsageError: there is none.
+        """
+        found = {snapshot.id: snapshot for snapshot in self.find()}
+        if name not in found:
+            raise UsageError(f"There is no snapshot {name!r}.", hint=nearest(name, found, "dyknow snapshot list"))
+        return found[name]
+
+    def newest(self) -> Snapshot:
+        """Return the newest snapshot."""
+        found = self.find()
+        if not found:
+            raise SnapshotError("There are no snapshots.", hint="Take one: dyknow snapshot take --help")
+        return found[-1]
+
+
+_PLACES: Final = {
+    "snapshots": (
+        "DYKNOW_SNAPSHOTS",
+        Path("snapshots"),
+        "Folder of your own snapshots. Those that ship with dyknow are always found too.",
+    ),
+    "runs": ("DYKNOW_RUNS", Path("runs"), "Folder of the runs: what was asked and answered."),
+    "database": (
+        "DYKNOW_DATABASE",
+        Path("results.duckdb"),
+        "DuckDB file the runs are judged in. It is made of runs and snapshots, so it can be deleted.",
+    ),
+}
+
+
+def places(*names: str) -> Callable[[F], F]:
+    """Give a command options for these places, and the places themselves as ``places``."""
+
+    def decorate(function: F) -> F:
+        @wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 -- whatever the command takes and returns
+            chosen = {name: kwargs.pop(f"place_{name}") for name in names}
+            return function(*args, places=Places(**chosen), **kwargs)
+
+        command: Any = wrapped
+        for name in reversed(names):
+            variable, default, text = _PLACES[name]
+            command = click.option(
+                f"--{name}",
+                f"place_{name}",
+                type=click.Path(path_type=Path),
+                default=default,
+                show_default=True,
+                envvar=variable,
+                show_envvar=True,
+                metavar="PATH",
+                help=text,
+            )(command)
+        return command  # type: ignore[no-any-return]
+
+    return decorate
+
+
+if TYPE_CHECKING:
+    _DayParam = click.ParamType[Day]
+else:
+    _DayParam = click.ParamType  # older releases of click have no parameter here
+
+
+class DayType(_DayParam):
+    """A day of the calendar: ISO, or ``today``."""
+
+    name = "date"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Day:  # noqa: ANN401
+        """Return the day as an integer."""
+        if isinstance(value, int):
+            return value
+        # The one place that reads the clock for a date. In UTC, so that a command means the same everywhere.
+        text = datetime.now(tz=UTC).date().isoformat() if value == "today" else str(value)
+        try:
+            return parse_day(text)
+        except UsageError as error:
+            self.fail(f"{error.message} {error.hint or ''}".strip(), param, ctx)
+
+
+DAY: Final = DayType()
+
+
+def as_of_option(multiple: bool = False, required: bool = True) -> Callable[[F], F]:
+    """Give a command ``--as-of``."""
+    again = " Give it again for further days." if multiple else ""
+    return click.option(
+        "--as-of",
+        type=DAY,
+        required=required,
+        multiple=multiple,
+        metavar="DATE",
+        help=f"The day of the world to ask about, as 2023-12-18, or `today`.{again}",
+    )
+
+
+known_at_option = click.option(
+    "--known-at",
+    metavar="SNAPSHOT",
+    help="The snapshot to believe, by its date (see `dyknow snapshot list`). Without it: the oldest one that is not "
+    "before --as-of, else the newest.",
+)
+
+rule_option = click.option(
+    "--rule",
+    type=click.Choice([rule.value for rule in Rule]),
+    default=Rule.LATEST.value,
+    show_default=True,
+    help="Who is right: `latest`, the holder of that day who came last; `study`, the last who ever began, even where "
+    "that term has ended.",
+)
+
+judge_option = click.option(
+    "--judge",
+    type=click.Choice(["match", "published"]),
+    default="match",
+    show_default=True,
+    help="Who reads the answers: `match`, our own reading of the text, for any date; `published`, the labels that came "
+    "with imported results, which hold for 2023-12-18 alone.",
+)
+
+format_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "json", "csv"]),
+    default="table",
+    show_default=True,
+    help="table to read; json or csv go to standard output alone, with notes on standard error.",
+)
+
+
+def example(*lines: str) -> str:
+    """Return an epilog that shows how a command is called."""
+    return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def nearest(word: str, known: Iterable[str], listing: str) -> str:
+    """Return a hint: the nearest known word, or the command that lists them all.
+
+    >>> nearest("gpt2-xxl", ["gpt2-xl", "bloom"], "dyknow runs list")
+    "Did you mean 'gpt2-xl'?"
+    """
+    names = {name.casefold(): name for name in known}
+    near = difflib.get_close_matches(word.casefold(), names, n=1, cutoff=0.5)
+    return f"Did you mean {names[near[0]]!r}?" if near else f"See: {listing}"
+
+
+# Output
+
+
+def emit(text: str) -> None:
+    """Write a result to standard output."""
+    click.echo(text, nl=False)
+
+
+def note(text: str) -> None:
+    """Write a remark to standard error, where it spoils no result."""
+    click.echo(text, err=True)
+
+
+def show(listing: Listing, form: Format) -> None:
+    """Write a listing to standard output."""
+    emit(listing.text(form, width(), colour()))
+
+
+def width() -> int:
+    """Return the columns to fill: the terminal's, never fewer than a table of rates needs."""
+    return max(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns) if sys.stdout.isatty() else 120
+
+
+def colour() -> bool:
+    """Tell whether standard output shows bold and dim."""
+    return sys.stdout.isatty()
+
+
+def day_text(day: Day | None) -> str | None:
+    """Return a day as ISO writes it."""
+    return None if day is None else format_day(day)
+
+
+def iso(days: Sequence[Day]) -> list[str]:
+    """Return days as ISO writes them, each once, in the given order."""
+    return list(dict.fromkeys(map(format_day, days)))
+
+
+# Errors
+
+
+class Failure(click.ClickException):
+    """One of our errors on its way to the terminal: one sentence and the next step."""
+
+    def __init__(self, error: DyknowError) -> None:
+        super().__init__(error.message)
+        self.hint = error.hint
+
+    def show(self, file: Any = None) -> None:  # noqa: ANN401 -- click's own signature
+        """Write the error to standard error."""
+        click.echo(f"Error: {self.message}", err=True)
+        if self.hint:
+            click.echo(self.hint, err=True)
+
+
+class Misuse(Failure):
+    """A failure that lies in how the command was called."""
+
+    exit_code = UsageError.exit_code
+
+
+def _remember_debug(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.find_root().meta["dyknow.debug"] = True
+
+
+debug_option = click.option(
+    "--debug",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_remember_debug,
+    help="Show where an error comes from.",
+)
+
+
+class Command(click.Command):
+    """A command that knows ``--debug`` and turns our errors into sentences."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 -- click's own signature
+        super().__init__(*args, **kwargs)
+        debug_option(self)
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 -- click's own signature
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except DyknowError as error:
+            if ctx.find_root().meta.get("dyknow.debug"):
+                click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
+            raise (Misuse if isinstance(error, UsageError) else Failure)(error) from error
+        except KeyboardInterrupt:
+            click.echo("\nInterrupted. What was answered is on disk; the same command goes on.", err=True)
+            ctx.exit(130)
+
+
+class Group(click.Group):
+    """A group of commands that suggests the nearest name for an unknown one."""
+
+    command_class = Command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command of a name."""
+        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            names = self.list_commands(ctx)
+            near = difflib.get_close_matches(args[0], names, n=1, cutoff=0.5)
+            hint = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(names)}."
+            ctx.fail(f"No such command {args[0]!r}. {hint}")
+        return super().resolve_command(ctx, args)
+
+
+Group.group_class = Group

@@ -1,0 +1,431 @@
+"""Commands of the knowledge graph: snapshots, answer sets, SPARQL, an endpoint."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import pyoxigraph as ox
+
+from dyknow.commands.common import (
+    DAY,
+    Group,
+    Places,
+    as_of_option,
+    day_text,
+    emit,
+    example,
+    format_option,
+    known_at_option,
+    nearest,
+    note,
+    places,
+    rule_option,
+    show,
+)
+from dyknow.tables import Format, Listing, as_json
+from kg import answers as answer_sets
+from kg import identity, snapshot
+from kg.answers import AnswerSet, Fact, Holder
+from kg.dates import Day, Span, format_day, format_span
+from kg.errors import DataError, DyknowError, UsageError
+from kg.snapshot import Change, Snapshot, Statement
+from kg.sources import published, table
+from kg.store import open_store
+from kg.terms import EndKind, Rule, Standing
+
+SOURCES: Final = {"table": table.read, "published": published.read}
+"""Where a snapshot can be taken from."""
+
+
+# Answer sets
+
+
+@click.command(
+    epilog=example("dyknow answers --as-of 2023-12-18 --subject Poland", "dyknow answers --as-of today --format csv")
+)
+@as_of_option()
+@known_at_option
+@click.option("--subject", metavar="NAME", help="Only this subject: its English label in any case, or its Q-id.")
+@rule_option
+@click.option(
+    "--all", "everyone", is_flag=True, help="In the table, show former and later holders too. JSON and CSV always do."
+)
+@format_option
+@places("snapshots")
+def answers(
+    as_of: Day, known_at: str | None, subject: str | None, rule: str, everyone: bool, form: Format, places: Places
+) -> None:
+    """Show who holds each office, team or post on a day.
+
+    An answer set is all holders of a fact with what each of them is on that day: up-to-date (the right answer),
+    outdated, or later. It is certain where no choice of days inside the recorded dates would change it. Where nobody
+    holds it, the status says why: a vacancy, or a day the snapshot does not cover.
+    """
+    chosen = places.snapshot(as_of, known_at)
+    store, same = open_store(chosen), identity.load()
+    wanted = None if subject is None else find_subject(answer_sets.facts(store, same), subject, chosen.id)
+    found = answer_sets.answers(store, same, as_of, wanted, Rule(rule))
+    note(f"As of {format_day(as_of)}, as snapshot {describe(chosen)} has it.")
+    if form == "json":
+        emit(as_json([set_json(one) for one in found]))
+    elif form == "csv":
+        show(Listing(HOLDER_COLUMNS, [row for one in found for row in _csv_rows(one)]), form)
+    else:
+        show(_answer_table(found, everyone), form)
+
+
+def find_subject(known: dict[str, Fact], subject: str, where: str) -> list[str]:
+    """Return the facts of a subject: a label in any case, a Q-id, or one fact's own id.
+
+    Raises:
+        UsageError: the snapshot has no such subject.
+    """
+    word = subject.casefold()
+    found = [
+        fact.fact
+        for fact in known.values()
+        if word in (fact.subject.casefold(), fact.fact.casefold(), fact.fact.rsplit("/", 1)[0].casefold())
+    ]
+    if not found:
+        labels = sorted({fact.subject for fact in known.values()})
+        raise UsageError(
+            f"Snapshot {where} has no subject {subject!r}.", hint=nearest(subject, labels, "dyknow benchmark show")
+        )
+    return found
+
+
+def describe(chosen: Snapshot) -> str:
+    """Name a snapshot with the start of its digest, and how its date is known where that is not plain."""
+    known = f"; {chosen.known}" if chosen.known else ""
+    return f"{chosen.id} ({chosen.digest[:12]}{known})"
+
+
+def _answer_table(found: Sequence[AnswerSet], everyone: bool) -> Listing:
+    columns = ("subject", "office", "holder", "standing", "since", "until", "certain", "class")
+    rows: list[tuple[object, ...]] = []
+    for one in found:
+        shown = [holder for holder in one.holders if everyone or holder.standing is Standing.UP_TO_DATE]
+        office = one.office or one.property
+        if not one.up_to_date:
+            rows.append((one.subject, office, "–", _status(one), None, None, None, None))
+        rows += [(one.subject, office, *_holder_cells(holder)) for holder in shown]
+    return Listing(columns, rows)
+
+
+def _status(one: AnswerSet) -> str:
+    covered = {"vacancy": "vacancy", "answered": "answered"}
+    return covered.get(one.status.value, f"not covered: {one.status.value}")
+
+
+def _holder_cells(holder: Holder) -> tuple[object, ...]:
+    standing = f"{holder.standing.value}{' (superseded)' if holder.superseded else ''}"
+    since = None if holder.start is None else format_span(*holder.start)
+    return holder.label, standing, since, _until(holder), holder.certain, holder.team_class
+
+
+def _until(holder: Holder) -> str | None:
+    if holder.end is not None:
+        return format_span(*holder.end)
+    return {EndKind.UNKNOWN: "ended, day unknown", EndKind.NO_VALUE: "no end"}.get(holder.end_kind)
+
+
+HOLDER_COLUMNS: Final = (
+    "fact", "subject", "property", "office", "as_of", "snapshot", "status", "entity", "holder", "standing", "certain",
+    "validity", "superseded", "start_earliest", "start_latest", "end_earliest", "end_latest", "end_kind", "class",
+    "statement",
+)  # fmt: skip
+
+
+def _csv_rows(one: AnswerSet) -> Iterator[list[object]]:
+    head = set_json(one)
+    head.pop("holders")
+    head.pop("open_order")
+    for holder in one.holders:
+        yield [*head.values(), *holder_json(holder).values()]
+    if not one.holders:
+        yield [*head.values(), *[None] * (len(HOLDER_COLUMNS) - len(head))]
+
+
+def set_json(one: AnswerSet) -> dict[str, Any]:
+    """Return an answer set with stable keys and ISO days."""
+    return {
+        "fact": one.fact,
+        "subject": one.subject,
+        "property": one.property,
+        "office": one.office,
+        "as_of": format_day(one.as_of),
+        "snapshot": one.snapshot,
+        "status": one.status.value,
+        "open_order": one.open_order,
+        "holders": [holder_json(holder) for holder in one.holders],
+    }
+
+
+def holder_json(holder: Holder) -> dict[str, Any]:
+    """Return a holder with stable keys and ISO days."""
+    start, end = holder.start or (None, None), holder.end or (None, None)
+    return {
+        "entity": holder.entity,
+        "holder": holder.label,
+        "standing": holder.standing.value,
+        "certain": holder.certain,
+        "validity": holder.validity.value,
+        "superseded": holder.superseded,
+        "start_earliest": day_text(start[0]),
+        "start_latest": day_text(start[1]),
+        "end_earliest": day_text(end[0]),
+        "end_latest": day_text(end[1]),
+        "end_kind": holder.end_kind.value,
+        "class": holder.team_class,
+        "statement": holder.statement,
+    }
+
+
+# SPARQL
+
+
+@click.command(epilog=example("dyknow sparql 'SELECT (COUNT(*) AS ?triples) WHERE { ?s ?p ?o }'"))
+@click.argument("query")
+@click.option("--known-at", metavar="SNAPSHOT", help="The snapshot to ask, by its date; without it the newest.")
+@format_option
+@places("snapshots")
+def sparql(query: str, known_at: str | None, form: Format, places: Places) -> None:
+    """Ask a snapshot any read-only SPARQL query.
+
+    QUERY is the query itself or a file that holds it. SELECT gives rows, ASK true or false, CONSTRUCT and DESCRIBE give
+    N-Triples. Nothing can be changed: a snapshot is opened read-only.
+    """
+    chosen = places.named(known_at) if known_at else places.newest()
+    result = open_store(chosen).query(_query_text(query))
+    note(f"Asked snapshot {describe(chosen)}.")
+    if isinstance(result, ox.QuerySolutions):
+        names = [variable.value for variable in result.variables]
+        show(Listing(names, [[_term(solution[name]) for name in names] for solution in result]), form)
+    elif isinstance(result, ox.QueryBoolean):
+        emit(f"{'true' if result else 'false'}\n")
+    else:
+        emit("".join(f"{triple} .\n" for triple in result))
+
+
+def _query_text(query: str) -> str:
+    """Return the text of a query given outright or as a file's name."""
+    if any(sign in query for sign in "{ \n"):
+        return query
+    path = Path(query)
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise UsageError(f"{query!r} is neither a query nor a file.") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{query} cannot be read: {error}") from error
+
+
+def _term(term: object) -> object:
+    if isinstance(term, ox.Literal):
+        integer = term.datatype.value.endswith("#integer")
+        return int(term.value) if integer else term.value
+    return term.value if isinstance(term, ox.NamedNode) else None if term is None else str(term)
+
+
+# Snapshots
+
+
+@click.group("snapshot", cls=Group)
+def snapshots() -> None:
+    """Dated copies of the graph: take, list, show, verify, compare.
+
+    A snapshot is a folder DATE/ with sorted N-Triples and a manifest. It is never changed and never overwritten; the
+    same facts give the same bytes. Two ship with dyknow.
+    """
+
+
+@snapshots.command(epilog=example("dyknow snapshot take --source table examples/facts.csv --date 2024-01-31"))
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--source",
+    type=click.Choice(list(SOURCES)),
+    required=True,
+    help="What FILE is: `table`, a CSV table of facts (see examples/facts.csv); `published`, one of the study's files.",
+)
+@click.option(
+    "--date",
+    type=DAY,
+    metavar="DATE",
+    help="The day the facts show, as 2024-01-31, or `today`. It becomes the snapshot's name.",
+)
+@click.option("--known", metavar="TEXT", help="How the date is known, where it is not a plain day.")
+@places("snapshots")
+def take(file: Path, source: str, date: Day | None, known: str | None, places: Places) -> None:
+    """Freeze the statements of FILE as a snapshot.
+
+    It is written beside its place and renamed there, so it is whole or absent.
+    """
+    taken = snapshot.take(SOURCES[source](file), places.snapshots, date, known)
+    counts = taken.manifest["counts"]
+    note(f"Took snapshot {describe(taken)}: {counts['facts']} facts, {counts['statements']} statements.")
+    emit(f"{taken.path}\n")
+
+
+@snapshots.command("list", epilog=example("dyknow snapshot list"))
+@format_option
+@places("snapshots")
+def list_snapshots(form: Format, places: Places) -> None:
+    """List all snapshots, your own and those that ship, by date."""
+    columns = ("snapshot", "source", "facts", "statements", "triples", "digest", "known", "path")
+    rows = [
+        (
+            one.id,
+            one.manifest["source"]["name"],
+            *(one.manifest["counts"][key] for key in columns[2:5]),
+            one.digest if form != "table" else one.digest[:12],
+            one.known,
+            str(one.path),
+        )
+        for one in places.find()
+    ]
+    show(Listing(columns, rows) if form != "table" else Listing(columns[:-1], [row[:-1] for row in rows]), form)
+
+
+@snapshots.command("show", epilog=example("dyknow snapshot show 2025-11-30"))
+@click.argument("name", metavar="DATE")
+@format_option
+@places("snapshots")
+def show_snapshot(name: str, form: Format, places: Places) -> None:
+    """Show what a snapshot's manifest says.
+
+    Source, licence, counts, digests, notes, and how many facts it holds only an extract of. JSON gives the manifest.
+    """
+    chosen = places.named(name)
+    if form == "json":
+        emit(as_json(chosen.manifest))
+        return
+    show(Listing(("what", "value"), list(_manifest_rows(chosen))), form)
+
+
+def _manifest_rows(chosen: Snapshot) -> Iterator[tuple[str, object]]:
+    manifest = chosen.manifest
+    yield "date", chosen.id
+    if chosen.known:
+        yield "known", chosen.known
+    yield "source", f"{manifest['source']['name']}: {manifest['source']['description']}"
+    if chosen.dropped:
+        yield "left out by the source", f"{', '.join(sorted(chosen.dropped))} teams"
+    for key in ("facts", "statements", "triples"):
+        yield key, manifest["counts"][key]
+    yield "by property", ", ".join(f"{name} {count}" for name, count in manifest["counts"]["properties"].items())
+    extracts = sum(entry["history"] == "extract" for entry in manifest["coverage"].values())
+    yield "extracts", f"{extracts} facts have only a part of their history"
+    yield "flags", f"{len(manifest['flags'])} (see --format json)"
+    yield "licence", manifest["licence"]
+    yield "tool", manifest["tool"]
+    yield "digest", chosen.digest
+    yield "path", str(chosen.path)
+    for text in manifest["notes"]:
+        yield "note", text
+
+
+@snapshots.command(epilog=example("dyknow snapshot verify", "dyknow snapshot verify 2023-12-18"))
+@click.argument("names", metavar="[DATE]...", nargs=-1)
+@places("snapshots")
+def verify(names: tuple[str, ...], places: Places) -> None:
+    """Check snapshots byte by byte: all of them, or those named.
+
+    Digests, order and counts are worked out anew. Exit code 1 where one is damaged.
+    """
+    damaged = 0
+    for chosen in [places.named(name) for name in names] if names else places.find():
+        problems = snapshot.verify(chosen)
+        damaged += bool(problems)
+        emit(f"{chosen.id}: {'whole' if not problems else ' '.join(problems)}\n")
+    if damaged:
+        raise DyknowError(
+            f"{damaged} snapshot{'s are' if damaged > 1 else ' is'} damaged.", hint="Take or fetch it again."
+        )
+
+
+@snapshots.command(epilog=example("dyknow snapshot diff 2023-12-18 2025-11-30 --subject Poland"))
+@click.argument("before", metavar="OLDER")
+@click.argument("after", metavar="NEWER")
+@click.option("--subject", metavar="NAME", help="Only this subject, by its English label in any case.")
+@format_option
+@places("snapshots")
+def diff(before: str, after: str, subject: str | None, form: Format, places: Places) -> None:
+    """Show what changed from one snapshot to another.
+
+    Statements are paired by what they say. One that only one side has is `not covered` where the other side holds only
+    an extract of that fact: its absence there says nothing.
+    """
+    older, newer = places.named(before), places.named(after)
+    changes = snapshot.diff(older, newer, identity.load().entity)
+    if subject is not None:
+        labels = sorted({change.subject for change in changes})
+        changes = [change for change in changes if change.subject.casefold() == subject.casefold()]
+        if not changes and subject.casefold() not in {label.casefold() for label in labels}:
+            hint = nearest(subject, labels, "dyknow benchmark show")
+            raise UsageError(f"Nothing changed for a subject {subject!r}.", hint=hint)
+    note(f"From snapshot {describe(older)} to {describe(newer)}: {len(changes)} differences.")
+    columns = ("change", "fact", "subject", "entity", "holder", "before", "after")
+    rows = [_change_row(change) for change in changes]
+    if form == "table":
+        brief = [
+            (kind, f"{whom} {fact.rsplit('/', 1)[-1]}", holder, old, new)
+            for kind, fact, whom, _, holder, old, new in rows
+        ]
+        show(Listing(("change", "fact", "holder", "before", "after"), brief), form)
+    else:
+        show(Listing(columns, rows), form)
+
+
+def _change_row(change: Change) -> tuple[str, str, str, str, str, str | None, str | None]:
+    before, after = _tenure(change.before), _tenure(change.after)
+    return change.kind.value, change.fact, change.subject, change.entity, change.label, before, after
+
+
+def _tenure(statement: Statement | None) -> str | None:
+    if statement is None:
+        return None
+    rank = "" if statement.rank == "NormalRank" else f" {statement.rank}"
+    return f"{_span(statement.start)}–{_span(statement.end)}{rank}"
+
+
+def _span(span: Span | None) -> str:
+    return "" if span is None else format_span(*span)
+
+
+# An endpoint
+
+
+@click.command(epilog=example("dyknow serve --known-at 2025-11-30 --bind 127.0.0.1:7878"))
+@click.option("--known-at", metavar="SNAPSHOT", help="The snapshot to serve, by its date; without it the newest.")
+@click.option("--bind", default="127.0.0.1:7878", show_default=True, metavar="HOST:PORT", help="Where to listen.")
+@places("snapshots")
+def serve(known_at: str | None, bind: str, places: Places) -> None:
+    """Serve a snapshot as a read-only SPARQL endpoint on this machine, until Ctrl-C.
+
+    Ask it at http://HOST:PORT/query with any SPARQL client, or open http://HOST:PORT in a browser.
+    """
+    program = _server()
+    chosen = places.named(known_at) if known_at else places.newest()
+    store = open_store(chosen)
+    note(f"Serving snapshot {describe(chosen)} at http://{bind}/query; Ctrl-C ends it.")
+    command = [program, "serve-read-only", "--location", str(store.path), "--bind", bind]
+    del store
+    try:
+        code = subprocess.run(command, check=False).returncode
+    except KeyboardInterrupt:
+        return
+    if code:
+        raise DyknowError(f"The server ended with code {code}.", hint="Is the port taken? Choose another with --bind.")
+
+
+def _server() -> str:
+    """Return the path of the server program, which the package ``oxigraph`` puts beside Python."""
+    beside = Path(sys.executable).parent / "oxigraph"
+    found = str(beside) if beside.is_file() else shutil.which("oxigraph")
+    if found is None:
+        raise DyknowError("The program oxigraph is not installed.", hint="Install it: pip install oxigraph")
+    return found

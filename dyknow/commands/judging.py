@@ -1,0 +1,255 @@
+"""Commands that judge: scores, one verdict explained, SQL, judges side by side."""
+
+from pathlib import Path
+
+import click
+import duckdb
+
+from dyknow import analysis, results
+from dyknow.analysis import Explanation
+from dyknow.commands.common import (
+    Group,
+    Places,
+    as_of_option,
+    colour,
+    day_text,
+    emit,
+    example,
+    format_option,
+    judge_option,
+    known_at_option,
+    nearest,
+    note,
+    places,
+    rule_option,
+    show,
+    width,
+)
+from dyknow.judges import Agreement, Judged, Share, agreement, read_labels
+from dyknow.run import find_runs
+from dyknow.tables import Format, Listing, as_json, printable, score_csv, score_json, score_text
+from kg.dates import Day, format_day, parse_day
+from kg.errors import UsageError
+from kg.resources import query
+
+
+def results_of(places: Places) -> duckdb.DuckDBPyConnection:
+    """Return a read-only connection to the judged runs.
+
+    Raises:
+        UsageError: there is no run to judge.
+    """
+    if not find_runs(places.runs):
+        raise UsageError(
+            f"There is no run in {places.runs}.",
+            hint="Ask a model (dyknow run smollm2), or take what others published (dyknow import examples/published).",
+        )
+    return results.connect(places.runs, places.find(), places.database, note)
+
+
+def known_runs(places: Places, names: tuple[str, ...]) -> list[str] | None:
+    """Return the names of the runs asked for; None stands for all.
+
+    Raises:
+        UsageError: one of them is not there.
+    """
+    known = [one.id for one in find_runs(places.runs)]
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"There is no run {name!r} in {places.runs}.", hint=nearest(name, known, "dyknow runs list")
+            )
+    return list(names) or None
+
+
+@click.command(epilog=example("dyknow score --as-of 2023-12-18", "dyknow score --as-of today --format csv"))
+@as_of_option()
+@known_at_option
+@judge_option
+@rule_option
+@click.option("--run", "names", metavar="RUN", multiple=True, help="Only this run. Give it again for further ones.")
+@format_option
+@places("snapshots", "runs", "database")
+def score(
+    as_of: Day, known_at: str | None, judge: str, rule: str, names: tuple[str, ...], form: Format, places: Places
+) -> None:
+    """Print the study's tables for any date: how much of what a model says is up to date.
+
+    Table 1 (with 4) takes the best of a fact's phrasings: up to date, else out of date, else irrelevant. Table 5 is the
+    average over the phrasings; Table 2 says how often a fact's phrasings get different answers. Nothing is asked anew.
+    """
+    chosen = known_runs(places, names)
+    if known_at is not None:
+        places.named(known_at)
+    with results_of(places) as connection:
+        scores = analysis.score(connection, format_day(as_of), known_at, judge=judge, rule=rule, runs=chosen)
+    if form == "table":
+        emit(score_text(scores, width(), colour()))
+        return
+    note(f"As of {scores.as_of}, snapshot {scores.snapshot}, judge {judge}, rule {rule}.")
+    emit(as_json(score_json(scores)) if form == "json" else score_csv([scores]))
+
+
+@click.command(epilog=example("dyknow why gpt2-xl 'Q38/P35#contextualized' --as-of 2023-12-18"))
+@click.argument("run_name", metavar="RUN")
+@click.argument("question")
+@as_of_option()
+@known_at_option
+@judge_option
+@rule_option
+@format_option
+@places("snapshots", "runs", "database")
+def why(
+    run_name: str, question: str, as_of: Day, known_at: str | None, judge: str, rule: str, form: Format, places: Places
+) -> None:
+    """Explain one verdict: what was said, what was read in it, and which statement it rests on.
+
+    QUESTION is a fact and a phrasing, as in Q38/P35#1; `dyknow runs show RUN --answers` lists them.
+    """
+    known_runs(places, (run_name,))
+    with results_of(places) as connection:
+        found = analysis.why(connection, run_name, question, format_day(as_of), known_at, judge=judge, rule=rule)
+    if form == "table":
+        show(Listing(("what", "value"), _explained(found, format_day(as_of))), form)
+        return
+    values = {name: value for name, value in found._asdict().items()}
+    for name in ("from_day", "to_day", "start_day", "end_day"):
+        values[name] = day_text(values[name])
+    values = {"as_of": format_day(as_of), "judge": judge, "rule": rule, **values, "up_to_date": list(found.up_to_date)}
+    if form == "json":
+        emit(as_json(values))
+    else:
+        values["up_to_date"] = "; ".join(found.up_to_date)
+        show(Listing(tuple(values), [tuple(values.values())]), form)
+
+
+def _explained(found: Explanation, as_of: str) -> list[tuple[str, object]]:
+    certain = "" if found.certain else ", but precision leaves that open"
+    rows: list[tuple[str, object]] = [
+        ("verdict", f"{found.verdict} as of {as_of}{certain}"),
+        ("question", f"{found.question}: {found.subject}, {found.office or ''}".rstrip(", ")),
+        ("asked", found.prompt),
+        ("answered", found.text),
+    ]
+    if found.entity:
+        how = f", by rule {found.match_rule}" if found.match_rule else ""
+        words = f"“{printable(found.matched)}” names " if found.matched else ""
+        rows.append(("read as", f"{words}{found.label or found.entity} ({found.entity}){how}"))
+    elif found.reason:
+        rows.append(("read as", f"nobody we know: {found.reason}"))
+    if found.standing:
+        first, last = _until(found.from_day, "the first day"), _until(found.to_day, "today and on")
+        rows.append(("standing", f"{found.standing} from {first} to {last}"))
+        term = f"{day_text(found.start_day) or ''}–{day_text(found.end_day) or ''}"
+        rows.append(("statement", f"{found.statement} ({term})"))
+    rows.append(("right on that day", "; ".join(found.up_to_date) or "nobody, or not known"))
+    rows.append(("snapshot", f"{found.snapshot} ({found.snapshot_digest[:12]})"))
+    rows.append(("matcher", found.matcher_version))
+    return [(name, value) for name, value in rows if value]
+
+
+def _until(day: Day | None, else_: str) -> str:
+    return else_ if day is None or day < parse_day("0001-01-01") else format_day(day)
+
+
+@click.command(
+    epilog=example("dyknow sql \"FROM table1('2023-12-18')\"", 'dyknow sql "DESCRIBE responses" --format csv')
+)
+@click.argument("statement")
+@format_option
+@places("snapshots", "runs", "database")
+def sql(statement: str, form: Format, places: Places) -> None:
+    """Ask the results anything in DuckDB's SQL.
+
+    Tables: snapshots, facts, labels, standings, coverage, runs, responses, matches, judgments. Macros: verdicts, soft,
+    table1, table5, table2, each with (as_of, known_at := NULL, judge := 'match', rule := 'latest'). Nothing can be
+    written, and no other file can be read.
+    """
+    results_of(places).close()
+    table = results.query_readonly(places.database, statement)
+    show(Listing(table.columns, [tuple(map(_plain, row)) for row in table.rows]), form)
+    note(f"{len(table.rows)} rows from {places.database}; snapshots {', '.join(one.id for one in places.find())}.")
+
+
+def _plain(value: object) -> object:
+    return value if value is None or isinstance(value, str | int | float) else str(value)
+
+
+# Judges
+
+
+@click.group(cls=Group)
+def judge() -> None:
+    """Judges side by side: how far our reading of the answers agrees with others'."""
+
+
+@judge.command("agreement", epilog=example("dyknow judge agreement labels.jsonl"))
+@click.argument("labels", type=click.Path(path_type=Path))
+@click.option(
+    "--as-of",
+    type=click.STRING,
+    default="2023-12-18",
+    show_default=True,
+    metavar="DATE",
+    help="The day the labels hold for.",
+)
+@known_at_option
+@judge_option
+@click.option("--disagreements", is_flag=True, help="List every response on which verdict and label differ.")
+@format_option
+@places("snapshots", "runs", "database")
+def judge_agreement(
+    labels: Path,
+    as_of: str,
+    known_at: str | None,
+    judge: str,
+    disagreements: bool,
+    form: Format,
+    places: Places,
+) -> None:
+    """Compare a judge's verdicts with the labels of a file.
+
+    LABELS has one JSON object a line: model (the run), domain, subject, attribute, template (the phrasing), label
+    (correct, outdated, irrelevant or unclear) and entity. Rates come with their 95 % interval.
+    """
+    day = format_day(parse_day(as_of))
+    rows = read_labels(labels)
+    with results_of(places) as connection:
+        snapshot = analysis.snapshot_for(connection, day, known_at)
+        values = {"as_of": day, "known_at": known_at, "judge": judge}
+        found = results.run_sql(connection, query("dyknow/judged.sql"), values).rows
+        entities = results.run_sql(connection, query("dyknow/entities.sql")).rows
+    verdicts = {(run, question): Judged(verdict, entity) for run, question, verdict, entity in found}
+    measured = agreement(verdicts, rows, {(fact, label): entity for fact, label, entity in entities})
+    note(f"Judge {judge} as of {day}, snapshot {snapshot}, against {labels}.")
+    if not measured.agree.n:
+        raise UsageError(f"No response of the runs in {places.runs} has a label in {labels}.", hint="dyknow runs list")
+    if disagreements:
+        _show_disagreements(measured, form)
+    else:
+        _show_agreement(measured, form)
+
+
+def _show_agreement(measured: Agreement, form: Format) -> None:
+    columns = ("what", "share", "part", "n", "low", "high")
+    rows = [_share_row("all", measured.agree)]
+    rows += [_share_row(run, share) for run, share in measured.runs.items()]
+    rows.append(_share_row("same entity, where one was read", measured.entities))
+    rows.append(_share_row("entity where the reader saw none", measured.invented))
+    show(Listing(columns, rows), form)
+    kappa = "–" if measured.kappa is None else f"{measured.kappa:.3f}"
+    note(f"Cohen's kappa {kappa}; left out: {measured.unclear} unclear, {measured.missing} without a verdict.")
+
+
+def _share_row(what: str, share: Share) -> tuple[object, ...]:
+    low, high = share.interval or (None, None)
+    rates = [None if value is None else round(100 * value, 1) for value in (share.rate, low, high)]
+    return what, rates[0], share.part, share.n, rates[1], rates[2]
+
+
+def _show_disagreements(measured: Agreement, form: Format) -> None:
+    rows = [
+        (one.label.run, one.label.question, one.label.verdict, one.judged.verdict, one.label.named, one.judged.entity)
+        for one in measured.disagreements
+    ]
+    show(Listing(("run", "question", "label", "verdict", "named", "entity"), rows), form)

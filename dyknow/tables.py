@@ -1,0 +1,336 @@
+"""What the command line prints: listings as table, JSON or CSV, and the study's tables of rates in 80 columns.
+
+Everything here turns values into text; nothing prints.
+"""
+
+import csv
+import io
+import json
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple
+
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from dyknow.analysis import Change, Inconsistency, Rates, Scores, long_rows
+
+Format = Literal["table", "json", "csv"]
+
+WIDTH: Final = 80
+"""Columns that every table of rates fits into."""
+
+DOMAINS: Final = ("countries", "athletes", "organizations")
+"""The study's three domains, in its order; a benchmark of one's own may have others, which follow by name."""
+
+LONG_COLUMNS: Final = ("table", "run", "domain", "measure", "n", "value")
+"""Columns of the tables of rates as CSV."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Rows under columns; a value is text, a number, a truth value or None.
+
+    Attributes:
+        columns: Names of the columns, which are also the keys in JSON.
+        rows: The rows, each as long as the columns.
+        title: A line above the table; JSON and CSV leave it out.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    title: str | None = None
+
+    def text(self, form: Format, width: int = WIDTH, colour: bool = False) -> str:
+        """Return the listing in a format."""
+        if form == "json":
+            return as_json([dict(zip(self.columns, row, strict=True)) for row in self.rows])
+        return as_csv(self.columns, self.rows) if form == "csv" else draw(self._table(), width, colour)
+
+    def _table(self) -> Table:
+        table = _plain(self.title)
+        for index, column in enumerate(self.columns):
+            numeric = any(isinstance(row[index], int | float) for row in self.rows)
+            table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+        for row in self.rows:
+            table.add_row(*map(cell, row))
+        return table
+
+
+def as_json(value: object) -> str:
+    """Return a value as JSON, indented, with its keys in the given order and a newline at the end."""
+    return json.dumps(value, ensure_ascii=False, indent=1, default=str) + "\n"
+
+
+def as_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    r"""Return rows as CSV with a header; None is an empty cell.
+
+    >>> as_csv(("a", "b"), [("x, y", None)])
+    'a,b\n"x, y",\n'
+    """
+    target = io.StringIO()
+    writer = csv.writer(target, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([["" if value is None else value for value in row] for row in rows])
+    return target.getvalue()
+
+
+def printable(text: str) -> str:
+    r"""Return a text on one line without control characters: a model's answer must not steer the terminal.
+
+    >>> printable("Mario\nDraghi \x1b[31m")
+    'Mario Draghi �[31m'
+    """
+    line = " ".join(text.split())
+    return "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(c) in ("Cc", "Cf") else c for c in line)
+
+
+def cell(value: object) -> Text:
+    """Return a value as a table's cell; None is empty, truth is yes or no."""
+    if isinstance(value, bool):
+        return Text("yes" if value else "no")
+    if isinstance(value, float):
+        return Text(f"{value:.1f}")
+    return Text("" if value is None else printable(str(value)))
+
+
+def draw(what: RenderableType, width: int = WIDTH, colour: bool = False) -> str:
+    """Return a table as text of at most ``width`` columns, without blanks at the ends of lines."""
+    target = io.StringIO()
+    system: Literal["auto"] | None = "auto" if colour else None
+    console = Console(
+        file=target, width=width, force_terminal=colour, highlight=False, emoji=False, color_system=system
+    )
+    console.print(what)
+    return "".join(line.rstrip() + "\n" for line in target.getvalue().splitlines())
+
+
+def _plain(title: str | None = None) -> Table:
+    return Table(
+        title=Text(title) if title else None,
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        header_style="bold",
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+
+
+# The study's tables
+
+
+def domains_of(rates: Iterable[Rates]) -> list[str]:
+    """Return the domains that occur, the study's first and in its order."""
+    found = {rate.domain for rate in rates} - {"all"}
+    return [name for name in DOMAINS if name in found] + sorted(found - set(DOMAINS))
+
+
+def named(title: str, year: int | None, prefixed: bool) -> str:
+    """Return a run's title as a table has it: with its year, and * where it was asked to give the name only."""
+    return f"{title}{'*' if prefixed else ''}{f' {year}' if year else ''}"
+
+
+def whole(value: float | None) -> str:
+    """Return a rate as the study prints it: whole per cent, half up; a dash where nothing was judged.
+
+    >>> whole(44.5), whole(None)
+    ('45', '–')
+    """
+    return "–" if value is None else str(int(value + 0.5))
+
+
+def score_text(scores: Scores, width: int = WIDTH, colour: bool = False) -> str:
+    """Return Tables 1, 5 and 2 as text, each with its n, and a line that says what they were made of."""
+    parts = [
+        draw(table1(scores), width, colour),
+        draw(table5(scores), width, colour),
+        draw(table2(scores), width, colour),
+    ]
+    return "\n".join([*parts, footnotes(scores)])
+
+
+def heading(scores: Scores) -> str:
+    """Return the sentence that says as of when, by which snapshot and by whom the tables were judged."""
+    rule = "" if scores.rule == "latest" else f", rule {scores.rule}"
+    return f"as of {scores.as_of} (snapshot {scores.snapshot}, judge {scores.judge}{rule})"
+
+
+def footnotes(scores: Scores) -> str:
+    """Return what the signs in the tables mean, and what was left out of them."""
+    lines = [
+        "Per cent of n facts: up to date, out of date, irrelevant. Table 1: a fact's best phrasing.",
+        '† over 40 % out of date   ‡ over 70 % up to date   * asked with "Answer with the name only"',
+    ]
+    left_out = max((rate.not_covered for rate in scores.table1 if rate.domain == "all"), default=0)
+    if left_out:
+        lines.append(f"Not covered by the snapshot, so in no n: up to {left_out} facts a run.")
+    if unfinished := [rate.title for rate in scores.table1 if rate.domain == "all" and rate.incomplete]:
+        lines.append(f"Facts with unanswered phrasings, in no n either: {', '.join(unfinished)}.")
+    return "\n".join(lines) + "\n"
+
+
+def table1(scores: Scores) -> Table:
+    """Return Table 1 (with the open models of Table 4): rates by domain, the best of a fact's phrasings."""
+    return _rate_table(f"Table 1  {heading(scores)}", scores.table1, with_marks=True)
+
+
+def table5(scores: Scores) -> Table:
+    """Return Table 5: rates by domain, the average over a fact's phrasings."""
+    return _rate_table(f"Table 5, average  {heading(scores)}", scores.table5, with_marks=False)
+
+
+def _rate_table(title: str, rates: Sequence[Rates], with_marks: bool) -> Table:
+    domains = domains_of(rates)
+    table = _plain(title)
+    table.add_column("model", overflow="fold", max_width=24)
+    for domain in domains:
+        # One column a domain, its four figures set by hand: a heading over several columns is more than rich can do.
+        table.add_column(f"{domain:>{_BLOCK}}\n{'up':>3} {'out':>4} {'irr':>4} {'n':>4}", no_wrap=True)
+    for own in _by_run(rates):
+        first = next(iter(own.values()))
+        cells = [_rate_cell(own.get(domain), with_marks) for domain in domains]
+        table.add_row(Text(printable(named(first.title, first.year, first.prefixed))), *cells)
+    return table
+
+
+_BLOCK: Final = 18
+
+
+def _by_run(rates: Iterable[Rates]) -> list[dict[str, Rates]]:
+    found: dict[str, dict[str, Rates]] = {}
+    for rate in rates:
+        found.setdefault(rate.run, {})[rate.domain] = rate
+    return list(found.values())
+
+
+def _rate_cell(rate: Rates | None, with_marks: bool) -> str:
+    if rate is None:
+        return ""
+    mark = rate.mark if with_marks else ""
+    up = whole(rate.up_to_date) + (mark if mark == "‡" else " ")
+    out = whole(rate.outdated) + (mark if mark == "†" else " ")
+    return f"{up:>4}{out:>5}{whole(rate.irrelevant):>4} {rate.n:>4}"
+
+
+def table2(scores: Scores) -> Table:
+    """Return Table 2: how often a model's answers to one fact disagree."""
+    table = _plain("Table 2, inconsistency: phrasings of one fact that name different answers, per cent")
+    table.add_column("model", overflow="fold", max_width=34)
+    table.add_column("inconsistent", justify="right")
+    table.add_column("n", justify="right")
+    for row in scores.table2:
+        table.add_row(Text(printable(row.title)), _one_decimal(row), str(row.n))
+    return table
+
+
+def _one_decimal(row: Inconsistency) -> str:
+    return "–" if row.value is None else f"{row.value:.1f}"
+
+
+def score_json(scores: Scores) -> dict[str, Any]:
+    """Return the tables for JSON: what they were made of, then their rows with every figure."""
+    return {
+        "as_of": scores.as_of,
+        "snapshot": scores.snapshot,
+        "judge": scores.judge,
+        "rule": scores.rule,
+        "table1": [rates_json(rate) for rate in scores.table1],
+        "table5": [rates_json(rate) for rate in scores.table5],
+        "table2": [{"run": r.run, "title": r.title, "n": r.n, "value": rounded(r.value)} for r in scores.table2],
+    }
+
+
+def rates_json(rate: Rates) -> dict[str, Any]:
+    """Return a row of rates with stable keys; rates are per cent with one decimal."""
+    return {
+        "run": rate.run,
+        "title": rate.title,
+        "year": rate.year,
+        "prefixed": rate.prefixed,
+        "domain": rate.domain,
+        "n": rate.n,
+        "up_to_date": rounded(rate.up_to_date),
+        "outdated": rounded(rate.outdated),
+        "irrelevant": rounded(rate.irrelevant),
+        "up_to_date_lower": rounded(rate.up_to_date_lower),
+        "up_to_date_upper": rounded(rate.up_to_date_upper),
+        "mark": rate.mark,
+        "facts": rate.facts,
+        "incomplete": rate.incomplete,
+        "not_covered": rate.not_covered,
+    }
+
+
+def rounded(value: float | None) -> float | None:
+    """Return a rate with one decimal."""
+    return None if value is None else round(value, 1)
+
+
+def score_csv(scores: Sequence[Scores]) -> str:
+    """Return the tables of one date or several, long: one figure a line."""
+    several = len(scores) > 1
+    columns = ("as_of", *LONG_COLUMNS) if several else LONG_COLUMNS
+    rows: list[tuple[object, ...]] = []
+    for one in scores:
+        for row in long_rows(one):
+            values = (row.table, row.run, row.domain, row.measure, row.n, rounded(row.value))
+            rows.append((one.as_of, *values) if several else values)
+    return as_csv(columns, rows)
+
+
+# Several runs, several days
+
+
+def merged(first: Scores, second: Scores) -> Scores:
+    """Return the tables of two sets of runs judged alike as one, the first set's rows first."""
+    return first._replace(
+        table1=first.table1 + second.table1,
+        table5=first.table5 + second.table5,
+        table2=first.table2 + second.table2,
+    )
+
+
+class Shift(NamedTuple):
+    """How many facts of a run changed their verdict between two days, though no word of its answers changed."""
+
+    run: str
+    title: str
+    year: int | None
+    prefixed: bool
+    facts: int
+    went_stale: int  # up-to-date, then outdated
+    came_true: int  # later or outdated, then up-to-date
+    other: int  # covered on one of the days only, and the rest
+    examples: tuple[str, ...]
+
+    @property
+    def changed(self) -> int:
+        """All facts whose verdict changed."""
+        return self.went_stale + self.came_true + self.other
+
+
+def shifts(rate: Rates, changes: Sequence[Change]) -> Shift:
+    """Count what changed for a run between two days."""
+    stale = [change for change in changes if change.before == "up-to-date" and change.after == "outdated"]
+    wrong = ("outdated", "irrelevant")
+    fresh = [change for change in changes if change.after == "up-to-date" and change.before in wrong]
+    shown = tuple(f"{change.subject}, {change.office}: {change.answer}" for change in stale if change.answer)
+    return Shift(
+        rate.run, rate.title, rate.year, rate.prefixed, rate.facts, len(stale), len(fresh),
+        len(changes) - len(stale) - len(fresh), shown,
+    )  # fmt: skip
+
+
+def shift_table(shifts: Sequence[Shift], before: str, after: str) -> Table:
+    """Return how many facts of each run changed their verdict between two days."""
+    table = _plain(f"Facts whose verdict changed from {before} to {after}, not a word being asked anew")
+    table.add_column("model", overflow="fold", max_width=34)
+    for column in ("changed", "up → out", "other → up", "rest", "of"):
+        table.add_column(column, justify="right")
+    for row in shifts:
+        counts = (row.changed, row.went_stale, row.came_true, row.other, row.facts)
+        table.add_row(Text(printable(named(row.title, row.year, row.prefixed))), *map(str, counts))
+    return table
