@@ -26,6 +26,9 @@ $(VENV)/.core: pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.core
 	@$(PIP) --editable '.[models,plots,dev]'
+	@# An old client, so that the tests see that it reads our results.
+	@test -x $(VENV)-duckdb1/bin/python || $(PYTHON) -m venv $(VENV)-duckdb1
+	@$(VENV)-duckdb1/bin/python -m pip --disable-pip-version-check install --quiet duckdb==1.0.0
 	@touch $@
 
 demo: $(VENV)/.core  ## ask a small model all 390 questions, print the study's tables for two dates, write report.html
@@ -61,4 +64,4 @@ docs: $(VENV)/.dev  ## write docs/cli.md anew from --help
 	@$(BIN)/python -m dyknow.docs > docs/cli.md
 
 clean:  ## remove what make set up or built; snapshots and runs stay
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-duckdb1 build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,48 @@
+"""Small runs for tests, written as journals on disk."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import orjson
+
+FACTS = {
+    "Q38/P6": ("countries", "Italy"),
+    "Q36/P6": ("countries", "Poland"),
+    "Q11571/P54": ("athletes", "Cristiano Ronaldo"),
+}
+
+
+def write_run(runs: Path, run: str, texts: Mapping[str, str | None], status: Mapping[str, str] | None = None) -> Path:
+    """Write a run that answers question ids ("Q38/P6#1") with texts; "#generic" is not counted."""
+    folder = runs / run
+    folder.mkdir(parents=True, exist_ok=True)
+    about = {"id": run, "kind": "imported", "model": {"name": run}, "title": run.title(), "release_year": 2023}
+    (folder / "run.json").write_bytes(orjson.dumps(about))
+    lines = []
+    for question, text in texts.items():
+        fact, phrasing = question.split("#")
+        domain, subject = FACTS[fact]
+        lines.append({
+            "question": question, "fact": fact, "domain": domain, "subject": subject, "phrasing": phrasing,
+            "counted": phrasing != "generic", "sample": 0, "prompt": f"{subject}:", "text": text,
+            "status": (status or {}).get(question, "ok"), "finish_reason": "stop",
+        })  # fmt: skip
+    (folder / "responses.jsonl").write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    return folder
+
+
+def write_judgments(folder: Path, verdicts: Mapping[str, str], as_of: str = "2023-12-18") -> None:
+    """Write the verdicts of a judge called "published"."""
+    (folder / "judgments").mkdir(exist_ok=True)
+    rows = [
+        {
+            "question": q,
+            "sample": 0,
+            "judge": "published",
+            "verdict": v,
+            "start": "+2020-01-01T00:00:00Z",
+            "as_of": as_of,
+        }
+        for q, v in verdicts.items()
+    ]
+    (folder / "judgments" / "published.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
