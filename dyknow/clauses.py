@@ -62,6 +62,10 @@ class Clauses:
         """Tell whether a hyphen joins a word to the one before."""
         return self.gaps[at] in _HYPHENS
 
+    def owned(self, at: int) -> bool:
+        """Tell whether a word is the s of a possessive."""
+        return self.words[at].key == "s" and self.gaps[at] in _APOSTROPHES
+
     def place(self, first: int, last: int, *, known: bool, teams: bool) -> Place:
         """Tell where the name in words ``first`` to ``last`` stands."""
         start = first
@@ -69,7 +73,7 @@ class Clauses:
             start -= 1
         lead = self.words[start:first]
         opening = (start == 0 and self.answer.continues) or ":" in self.gaps[start]
-        marker = self._marker(lead)
+        marker = self._marker(lead, teams=teams)
         tail = lead[marker + 1 :] if marker is not None else lead
         if any(word.key in word_list("negations") for word in tail) or _no_longer(tail):
             return self._after_negation(tail)
@@ -81,7 +85,7 @@ class Clauses:
             return Place.PASSING
         return Place.ANSWER if self._leads_to_name(tail, first) else Place.PASSING
 
-    def _marker(self, lead: list[Word]) -> int | None:
+    def _marker(self, lead: list[Word], *, teams: bool) -> int | None:
         """Return the last word of the lead after which an answer may follow: "is", "held by", "plays for"."""
         for at in range(len(lead) - 1, -1, -1):
             key, before = lead[at].key, lead[at - 1].key if at else ""
@@ -90,6 +94,8 @@ class Clauses:
             if (key == "by" and before in word_list("held")) or key in ("par", "por"):
                 return at
             if key in ("for", "with", "in") and before in word_list("plays"):
+                return at
+            if teams and key == "of" and before in ("member", "part"):
                 return at
         return None
 
@@ -125,11 +131,14 @@ class Clauses:
         )
 
     def _possessive(self, last: int) -> bool:
-        return last < len(self.words) and self.words[last].key == "s" and self.gaps[last] in _APOSTROPHES
+        return last < len(self.words) and self.owned(last)
 
     def _describes(self, first: int, last: int, tail: list[Word], *, teams: bool) -> bool:
         """Tell whether an unknown run only describes a name: "the Social Democrat", "the Pro League club"."""
         if not teams and tail and tail[-1].key in word_list("determiners"):
+            return True
+        before = [word.key for word in tail if word.key not in word_list("determiners")]
+        if before and before[-1] in word_list("sources"):
             return True
         follows = self.words[last] if last < len(self.words) and self.soft(last) else None
         if follows is not None and not follows.capital and follows.key in word_list("roles"):
@@ -164,7 +173,7 @@ class Clauses:
         """Tell whether a word belongs to an owner's name: "the Likud Party's"."""
         while self.words[at].capital and at + 1 < len(self.words) and self.soft(at + 1):
             at += 1
-            if self.words[at].key == "s" and self.gaps[at] in _APOSTROPHES:
+            if self.owned(at):
                 return True
         return False
 

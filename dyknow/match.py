@@ -5,22 +5,29 @@ names (:mod:`dyknow.names`) and is a candidate's name, another name, or no name 
 an answer stands decides; a name in passing ("the son of X", "led by X", "X has also been ...") does not.
 """
 
-import csv
-import hashlib
-import io
 import re
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from functools import cache, lru_cache
-from importlib.resources import files
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from rapidfuzz import fuzz, process
 
+from dyknow.candidates import ALIASES_DIGEST, FUZZY_LETTERS, Candidate, Names, candidates_digest, compiled, load_aliases
 from dyknow.clauses import Clauses, Place
-from dyknow.names import Form, Named, Rule, forms, is_numeral, word_list, words
+from dyknow.names import Form, Rule, is_numeral, word_list, words
 from dyknow.scaffold import Answer, answer_of
-from kg.errors import DataError
+
+__all__ = [
+    "ALIASES_DIGEST",
+    "MATCHER_VERSION",
+    "Candidate",
+    "Match",
+    "Reason",
+    "candidates_digest",
+    "load_aliases",
+    "match",
+]
 
 MATCHER_VERSION: Final = "1"
 """Part of every stored match; raised with every change of what is matched."""
@@ -30,22 +37,6 @@ FUZZY_LEAST: Final = 85.0
 
 FUZZY_WORD: Final = 78.0
 """Least similarity of each of its words to the word in the same place."""
-
-FUZZY_LETTERS: Final = 9
-"""Shorter names are not matched when misspelt: Li Peng is not Li Ping."""
-
-
-class Candidate(NamedTuple):
-    """An entity that holds a fact in some statement, and what is known of its names.
-
-    ``labels`` are the names of the snapshots, the preferred one first; ``first_day`` the first day of its first term.
-    """
-
-    entity: str
-    labels: tuple[str, ...]
-    first_day: int | None = None
-    last_day: int | None = None
-    team_class: str | None = None
 
 
 class Reason(StrEnum):
@@ -91,91 +82,11 @@ def match(text: str, prompt: str, candidates: Sequence[Candidate], subject: str,
     Returns:
         The entity first asserted as the answer, or None with the reason. Never raises, whatever the text.
     """
-    names = _compiled(tuple(candidates))
+    names = compiled(tuple(candidates))
     answer = answer_of(text, prompt)
     if not answer.words:
         return Match(None, Reason.EMPTY)
     return _Reader(answer, names, _question(answer.question, subject, office)).read()
-
-
-# Candidates
-
-
-class _Names(NamedTuple):
-    forms: dict[str, Form]
-    longest: int  # words of the longest form
-    full: dict[int, list[str]]  # words in a name -> keys of full names, for misspellings
-    parts: dict[str, tuple[str, ...]]  # key of a full name -> its words
-    given: dict[str, tuple[str, ...]]  # entity -> the words of its label
-    latest: str | None  # the entity whose first term began last
-    national: frozenset[str]  # entities that are national teams
-    teams: bool
-
-
-@lru_cache(maxsize=1024)
-def _compiled(candidates: tuple[Candidate, ...]) -> _Names:
-    found = forms([_named(candidate) for candidate in candidates])
-    full: dict[int, list[str]] = {}
-    parts: dict[str, tuple[str, ...]] = {}
-    for key, form in found.items():
-        if form.rule <= Rule.FORM and form.size > 1 and len(key) >= FUZZY_LETTERS:
-            full.setdefault(form.size, []).append(key)
-            parts[key] = tuple(word.key for word in words(form.alias))
-    longest = max((form.size for form in found.values()), default=0)
-    given = {
-        candidate.entity: tuple(word.key for word in words(" ".join(candidate.labels[:1]))) for candidate in candidates
-    }
-    latest = max(candidates, key=lambda candidate: candidate.first_day or -(10**9), default=None)
-    return _Names(
-        found,
-        longest,
-        full,
-        parts,
-        given,
-        latest and latest.entity,
-        frozenset(candidate.entity for candidate in candidates if candidate.team_class == "national"),
-        any(candidate.team_class for candidate in candidates),
-    )
-
-
-def _named(candidate: Candidate) -> Named:
-    known = load_aliases()
-    given = (*candidate.labels[1:], *known.get(candidate.entity, ()))
-    listed = (name for label in candidate.labels for name in known.get(label, ()))
-    label = candidate.labels[0] if candidate.labels else ""
-    return Named(candidate.entity, label, (*given, *listed), candidate.team_class, candidate.first_day)
-
-
-@cache
-def load_aliases() -> dict[str, tuple[str, ...]]:
-    """Return the reviewed further names by entity id or label.
-
-    Raises:
-        DataError: the alias file is malformed.
-    """
-    found: dict[str, list[str]] = {}
-    reader = csv.DictReader(io.StringIO(_alias_file().decode("utf-8"), newline=""))
-    if reader.fieldnames != ["entity", "alias", "source"]:
-        raise DataError("The alias file does not start with entity,alias,source.")
-    for row in reader:
-        if not all(isinstance(cell, str) and cell for cell in row.values()):
-            raise DataError(f"The alias file, line {reader.line_num}: a cell is empty or missing.")
-        found.setdefault(row["entity"], []).append(row["alias"])
-    return {entity: tuple(names) for entity, names in found.items()}
-
-
-def _alias_file() -> bytes:
-    return files("dyknow").joinpath("data/aliases.csv").read_bytes()
-
-
-ALIASES_DIGEST: Final = hashlib.sha256(_alias_file()).hexdigest()
-"""SHA-256 of the alias file, part of what a match depends on."""
-
-
-def candidates_digest(candidates: Iterable[Candidate]) -> str:
-    """Return a digest of everything a fact's matches depend on besides text and matcher: names, days, alias file."""
-    rows = sorted(repr(tuple(candidate)) for candidate in candidates)
-    return hashlib.sha256("\n".join([ALIASES_DIGEST, *rows]).encode()).hexdigest()
 
 
 # Reading
@@ -205,14 +116,16 @@ _REFUSAL: Final = re.compile(
     r"as an ai|unable to|not able to|no information|not aware of|impossible to (?:say|know))\b",
     re.IGNORECASE,
 )
-_OPTIONS: Final = re.compile(r"\W*(?:(?:options?|choices?)\W+)?\(?[aA1][.):]\s.+?\s\(?[bB2][.):]\s", re.DOTALL)
+_OPTIONS: Final = re.compile(
+    r"\W*(?:(?:options?|choices?)\W+)?(?:\(?[aA][.):]\s.+?\s\(?[bB][.):]\s|\(?1[.):]\s.+?\s\(?2[.):]\s)", re.DOTALL
+)
 _CORRECTION: Final = frozenset(("actually", "correction", "sorry"))
 
 
 class _Reader:
     """One text being read; a class only to keep its parts together."""
 
-    def __init__(self, answer: Answer, names: _Names, question: frozenset[str]) -> None:
+    def __init__(self, answer: Answer, names: Names, question: frozenset[str]) -> None:
         self.answer = answer
         self.words = answer.words
         self.names = names
@@ -229,7 +142,7 @@ class _Reader:
             place = self.clauses.place(self._starts(run), run.ends, known=run.form is not None, teams=self.names.teams)
             if run.form is not None and place is Place.ANSWER:
                 return self._matched(self._corrected(run) or run)
-            if run.form is None and place is Place.ANSWER:
+            if run.form is None and place is Place.ANSWER and not (self.lower and run.last - run.first == 1):
                 return self._unmatched(Reason.UNKNOWN, run)
             negated |= place is Place.NEGATED
         return self._unmatched(Reason.NEGATED if negated else None, None)
@@ -285,7 +198,9 @@ class _Reader:
 
     def _like_name(self, at: int) -> bool:
         word = self.words[at]
-        return word.key not in word_list("plain") and not word.key.isdigit() if self.lower else word.capital
+        if not self.lower:
+            return word.capital
+        return word.key not in word_list("plain") and not word.key.isdigit() and not self.clauses.owned(at)
 
     def _run_end(self, at: int) -> int:
         """Return where the run that starts at a word ends; the same place where none starts."""
@@ -306,17 +221,15 @@ class _Reader:
 
     def _written_small(self, at: int) -> _Run | None:
         """Find a full name of several words written without capitals."""
-        if self.words[at].key in word_list("plain"):
-            return None
-        key = self.words[at].key
+        key, found = self.words[at].key, None
         for end in range(at + 1, min(at + 5, len(self.words))):
             if not self.clauses.soft(end):
-                return None
+                break
             key += self.words[end].key
             form = self.names.forms.get(key)
             if form is not None and form.rule <= Rule.FORM and form.size > 1:
-                return _Run(at, end + 1, form, 100.0, at, end + 1)
-        return None
+                found = _Run(at, end + 1, form, 100.0, at, end + 1)
+        return found
 
     def _neutral(self, at: int) -> bool:
         key = self.words[at].key
@@ -368,11 +281,13 @@ class _Reader:
 
     def _fits(self, form: Form, at: int) -> bool:
         """Tell whether the title before a form allows it: a first name needs one, and a prince is no king of old."""
-        titled = at > 0 and self.clauses.soft(at) and self.words[at - 1].key in word_list("titles")
+        title = self.words[at - 1].key if at > 0 and self.clauses.soft(at) else ""
+        royal = title in word_list("royal")
         if form.rule is Rule.GIVEN:
-            return titled
-        prince = titled and self.words[at - 1].key in ("prince", "princess")
-        return not (prince and form.rule is Rule.REGNAL and form.entity != self.names.latest)
+            return title in word_list("titles") and not royal
+        if form.rule is Rule.SURNAME:
+            return not royal
+        return form.rule is not Rule.REGNAL or title not in ("prince", "princess") or form.entity == self.names.latest
 
     def _beyond(self, first: int, last: int) -> _Run | None:
         """Match a full name that goes on in small letters: "Brazil national team"."""
@@ -400,7 +315,7 @@ class _Reader:
         word = self.words[at]
         if self.names.teams:
             return word.key in word_list("other_sides")
-        return word.key == "jr" or is_numeral(self.answer.text[word.start : word.end])
+        return word.key in ("jr", "sr") or is_numeral(self.answer.text[word.start : word.end])
 
     def _with_middle(self, first: int, last: int) -> _Run | None:
         """Match a full name with initials or middle names that the candidate's label lacks."""

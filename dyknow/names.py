@@ -213,7 +213,9 @@ def _team_forms(label: str) -> Iterator[tuple[str, Rule]]:
 
 def _person_forms(label: str) -> Iterator[tuple[str, Rule]]:
     name, _, peerage = label.partition(", ")
-    yield from _peerage(peerage)
+    if peerage:
+        yield name, Rule.FORM
+        yield from _peerage(peerage)
     if name.startswith("City of "):
         yield name.removeprefix("City of "), Rule.FORM
         return

@@ -1,0 +1,116 @@
+"""The candidates of a fact: whom an answer to it may name, and by which names.
+
+Their names come from the snapshots (labels and aliases), from the reviewed file ``data/aliases.csv`` and from the rules
+of :mod:`dyknow.names`. A fact's names are compiled once.
+"""
+
+import csv
+import hashlib
+import io
+from collections.abc import Iterable
+from functools import cache, lru_cache
+from importlib.resources import files
+from typing import Final, NamedTuple
+
+from dyknow.names import Form, Named, Rule, forms, words
+from kg import identity
+from kg.errors import DataError
+from kg.terms import label_of
+
+FUZZY_LETTERS: Final = 9
+"""Shorter names are not matched when misspelt: Li Peng is not Li Ping."""
+
+
+class Candidate(NamedTuple):
+    """An entity that holds a fact in some statement, and what is known of its names.
+
+    ``labels`` are the names of the snapshots, the preferred one first; ``first_day`` the first day of its first term.
+    """
+
+    entity: str
+    labels: tuple[str, ...]
+    first_day: int | None = None
+    last_day: int | None = None
+    team_class: str | None = None
+
+
+class Names(NamedTuple):
+    """The compiled names of a fact's candidates."""
+
+    forms: dict[str, Form]
+    longest: int  # words of the longest form
+    full: dict[int, list[str]]  # words in a name -> keys of full names, for misspellings
+    parts: dict[str, tuple[str, ...]]  # key of a full name -> its words
+    given: dict[str, tuple[str, ...]]  # entity -> the words of its label
+    latest: str | None  # the entity whose first term began last
+    national: frozenset[str]  # entities that are national teams
+    teams: bool
+
+
+@lru_cache(maxsize=1024)
+def compiled(candidates: tuple[Candidate, ...]) -> Names:
+    """Return the names of a fact's candidates, compiled once."""
+    found = forms([_named(candidate) for candidate in candidates])
+    full: dict[int, list[str]] = {}
+    parts: dict[str, tuple[str, ...]] = {}
+    for key, form in found.items():
+        if form.rule <= Rule.FORM and form.size > 1 and len(key) >= FUZZY_LETTERS:
+            full.setdefault(form.size, []).append(key)
+            parts[key] = tuple(word.key for word in words(form.alias))
+    longest = max((form.size for form in found.values()), default=0)
+    given = {
+        candidate.entity: tuple(word.key for word in words(" ".join(candidate.labels[:1]))) for candidate in candidates
+    }
+    latest = max(candidates, key=lambda candidate: candidate.first_day or -(10**9), default=None)
+    return Names(
+        found,
+        longest,
+        full,
+        parts,
+        given,
+        latest and latest.entity,
+        frozenset(candidate.entity for candidate in candidates if candidate.team_class == "national"),
+        any(candidate.team_class for candidate in candidates),
+    )
+
+
+def _named(candidate: Candidate) -> Named:
+    known = load_aliases()
+    given = (*candidate.labels[1:], *known.get(candidate.entity, ()))
+    listed = (name for label in candidate.labels for name in known.get(label, ()))
+    label = candidate.labels[0] if candidate.labels else ""
+    return Named(candidate.entity, label, (*given, *listed), candidate.team_class, candidate.first_day)
+
+
+@cache
+def load_aliases() -> dict[str, tuple[str, ...]]:
+    """Return the reviewed further names by label, and by the entity id that the identity table has for a label.
+
+    Raises:
+        DataError: the alias file is malformed.
+    """
+    found: dict[str, list[str]] = {}
+    reader = csv.DictReader(io.StringIO(_alias_file().decode("utf-8"), newline=""))
+    if reader.fieldnames != ["entity", "alias", "source"]:
+        raise DataError("The alias file does not start with entity,alias,source.")
+    for row in reader:
+        if not all(isinstance(cell, str) and cell for cell in row.values()):
+            raise DataError(f"The alias file, line {reader.line_num}: a cell is empty or missing.")
+        found.setdefault(row["entity"], []).append(row["alias"])
+    for iri, entity in identity.load().entities.items():
+        found.setdefault(entity, []).extend(found.get(label_of(iri), ()) if entity != label_of(iri) else ())
+    return {entity: tuple(dict.fromkeys(names)) for entity, names in found.items() if names}
+
+
+def _alias_file() -> bytes:
+    return files("dyknow").joinpath("data/aliases.csv").read_bytes()
+
+
+ALIASES_DIGEST: Final = hashlib.sha256(_alias_file()).hexdigest()
+"""SHA-256 of the alias file, part of what a match depends on."""
+
+
+def candidates_digest(candidates: Iterable[Candidate]) -> str:
+    """Return a digest of everything a fact's matches depend on besides text and matcher: names, days, alias file."""
+    rows = sorted(repr(tuple(candidate)) for candidate in candidates)
+    return hashlib.sha256("\n".join([ALIASES_DIGEST, *rows]).encode()).hexdigest()
