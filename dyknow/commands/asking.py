@@ -16,7 +16,7 @@ from dyknow import benchmark as benchmarks
 from dyknow import named, published, results
 from dyknow import run as runs_
 from dyknow.benchmark import Benchmark, Fact
-from dyknow.commands.common import Group, Places, emit, example, format_option, nearest, note, places, show
+from dyknow.commands.common import Group, Places, command, emit, example, format_option, nearest, note, places, show
 from dyknow.models.base import Style
 from dyknow.run import Progress, RunInfo
 from dyknow.tables import Format, Listing, as_json
@@ -177,7 +177,7 @@ MODEL_HELP: Final = """\b
 """
 
 
-@click.command(
+@command(
     epilog=example(
         "dyknow run smollm2",
         "dyknow run openai-community/gpt2-xl --style completion --batch-size 8",
@@ -409,7 +409,7 @@ def _problem(one: RunInfo) -> str | None:
 # Import, export
 
 
-@click.command("import", epilog=example("dyknow import DyKnow/models_output", "dyknow import examples/published"))
+@command("import", epilog=example("dyknow import DyKnow/models_output", "dyknow import examples/published"))
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--run-id", metavar="NAME", help="The run's name, for a single model; without it the folder's name.")
 @places("runs")

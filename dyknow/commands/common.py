@@ -292,6 +292,11 @@ class Command(click.Command):
             ctx.exit(130)
 
 
+def command(name: str | None = None, **attributes: Any) -> Callable[[Callable[..., Any]], Command]:  # noqa: ANN401
+    """Make a function a `Command`, as ``click.command`` makes it one of its own."""
+    return click.command(name, cls=Command, **attributes)
+
+
 class Group(click.Group):
     """A group of commands that suggests the nearest name for an unknown one."""
 

@@ -15,6 +15,7 @@ from dyknow.commands.common import (
     Group,
     Places,
     as_of_option,
+    command,
     day_text,
     emit,
     example,
@@ -44,7 +45,7 @@ SOURCES: Final = {"table": table.read, "published": published.read}
 # Answer sets
 
 
-@click.command(
+@command(
     epilog=example("dyknow answers --as-of 2023-12-18 --subject Poland", "dyknow answers --as-of today --format csv")
 )
 @as_of_option()
@@ -188,7 +189,7 @@ def holder_json(holder: Holder) -> dict[str, Any]:
 # SPARQL
 
 
-@click.command(epilog=example("dyknow sparql 'SELECT (COUNT(*) AS ?triples) WHERE { ?s ?p ?o }'"))
+@command(epilog=example("dyknow sparql 'SELECT (COUNT(*) AS ?triples) WHERE { ?s ?p ?o }'"))
 @click.argument("query")
 @click.option("--known-at", metavar="SNAPSHOT", help="The snapshot to ask, by its date; without it the newest.")
 @format_option
@@ -399,7 +400,7 @@ def _span(span: Span | None) -> str:
 # An endpoint
 
 
-@click.command(epilog=example("dyknow serve --known-at 2025-11-30 --bind 127.0.0.1:7878"))
+@command(epilog=example("dyknow serve --known-at 2025-11-30 --bind 127.0.0.1:7878"))
 @click.option("--known-at", metavar="SNAPSHOT", help="The snapshot to serve, by its date; without it the newest.")
 @click.option("--bind", default="127.0.0.1:7878", show_default=True, metavar="HOST:PORT", help="Where to listen.")
 @places("snapshots")

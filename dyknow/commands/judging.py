@@ -12,6 +12,7 @@ from dyknow.commands.common import (
     Places,
     as_of_option,
     colour,
+    command,
     day_text,
     emit,
     example,
@@ -62,7 +63,7 @@ def known_runs(places: Places, names: tuple[str, ...]) -> list[str] | None:
     return list(names) or None
 
 
-@click.command(epilog=example("dyknow score --as-of 2023-12-18", "dyknow score --as-of today --format csv"))
+@command(epilog=example("dyknow score --as-of 2023-12-18", "dyknow score --as-of today --format csv"))
 @as_of_option()
 @known_at_option
 @judge_option
@@ -90,7 +91,7 @@ def score(
     emit(as_json(score_json(scores)) if form == "json" else score_csv([scores]))
 
 
-@click.command(epilog=example("dyknow why gpt2-xl 'Q38/P35#contextualized' --as-of 2023-12-18"))
+@command(epilog=example("dyknow why gpt2-xl 'Q38/P35#contextualized' --as-of 2023-12-18"))
 @click.argument("run_name", metavar="RUN")
 @click.argument("question")
 @as_of_option()
@@ -152,9 +153,7 @@ def _until(day: Day | None, else_: str) -> str:
     return else_ if day is None or day < parse_day("0001-01-01") else format_day(day)
 
 
-@click.command(
-    epilog=example("dyknow sql \"FROM table1('2023-12-18')\"", 'dyknow sql "DESCRIBE responses" --format csv')
-)
+@command(epilog=example("dyknow sql \"FROM table1('2023-12-18')\"", 'dyknow sql "DESCRIBE responses" --format csv'))
 @click.argument("statement")
 @format_option
 @places("snapshots", "runs", "database")

@@ -14,6 +14,7 @@ from dyknow.commands.common import (
     Places,
     as_of_option,
     colour,
+    command,
     emit,
     example,
     format_option,
@@ -128,7 +129,7 @@ output_option = click.option(
 )
 
 
-@click.command(epilog=example("dyknow evaluate smollm2 --as-of 2023-12-18 --as-of 2025-11-30"))
+@command(epilog=example("dyknow evaluate smollm2 --as-of 2023-12-18 --as-of 2025-11-30"))
 @click.argument("model")
 @as_of_option(multiple=True)
 @rule_option
@@ -159,7 +160,7 @@ def evaluate(
     _finish(judged, published, output, form)
 
 
-@click.command(epilog=example("dyknow report --as-of 2023-12-18 --as-of 2025-11-30 -o report.html"))
+@command(epilog=example("dyknow report --as-of 2023-12-18 --as-of 2025-11-30 -o report.html"))
 @as_of_option(multiple=True, required=False)
 @rule_option
 @click.option("--run", "names", metavar="RUN", multiple=True, help="Only this run. Give it again for further ones.")
