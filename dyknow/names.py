@@ -92,8 +92,10 @@ def fold(word: str) -> str:
     >>> fold("Erdoğan"), fold("Yıldırım"), fold("Løkke"), fold("A.C.")
     ('erdogan', 'yildirim', 'lokke', 'ac')
     """
-    plain = unicodedata.normalize("NFKD", word.casefold().translate(_UNFOLDED))
-    return "".join(sign for sign in plain.translate(_UNFOLDED) if sign.isalnum())
+    plain = word
+    for _ in range(2):  # Unicode's caseless form: decomposing can yield a capital, and small letters an accent
+        plain = unicodedata.normalize("NFKD", plain.casefold().translate(_UNFOLDED))
+    return "".join(sign for sign in plain if sign.isalnum())
 
 
 def words(text: str) -> list[Word]:
