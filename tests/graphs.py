@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Iterator
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -89,8 +90,9 @@ class MemoryGraph:
         self._store = ox.Store()
         self._store.load(data, format=ox.RdfFormat.N_TRIPLES)
 
-    def rows(self, text: str) -> list[Row]:
+    def rows(self, text: str) -> Iterator[Row]:
         result = self._store.query(text)
         assert isinstance(result, ox.QuerySolutions)
         names = [variable.value for variable in result.variables]
-        return [{n: _value(term) for n in names if (term := solution[n]) is not None} for solution in result]
+        for solution in result:
+            yield {n: _value(term) for n in names if (term := solution[n]) is not None}
