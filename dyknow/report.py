@@ -247,7 +247,8 @@ def _table2(page: Page) -> str:
 
 def _inconsistency(row: Inconsistency) -> str:
     value = "–" if row.value is None else f"{row.value:.1f}"
-    return f"<tr><th scope='row' class='l'>{esc(row.title)}</th><td>{value}</td><td class='n'>{row.n}</td></tr>"
+    name = esc(named(row.title, row.year, row.prefixed))
+    return f"<tr><th scope='row' class='l'>{name}</th><td>{value}</td><td class='n'>{row.n}</td></tr>"
 
 
 def _changed(page: Page) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -49,14 +49,14 @@ class Listing:
             return as_json([dict(zip(self.columns, row, strict=True)) for row in self.rows])
         return as_csv(self.columns, self.rows) if form == "csv" else draw(self._table(), width, colour)
 
-    def _table(self) -> Table:
-        table = _plain(self.title)
+    def _table(self) -> RenderableType:
+        table = _plain()
         for index, column in enumerate(self.columns):
             numeric = any(isinstance(row[index], int | float) for row in self.rows)
             table.add_column(column, justify="right" if numeric else "left", overflow="fold")
         for row in self.rows:
             table.add_row(*map(cell, row))
-        return table
+        return _titled(self.title, table)
 
 
 def as_json(value: object) -> str:
@@ -107,16 +107,13 @@ def draw(what: RenderableType, width: int = WIDTH, colour: bool = False) -> str:
     return "".join(line.rstrip() + "\n" for line in target.getvalue().splitlines())
 
 
-def _plain(title: str | None = None) -> Table:
-    return Table(
-        title=Text(title) if title else None,
-        title_justify="left",
-        title_style="bold",
-        box=None,
-        header_style="bold",
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-    )
+def _plain() -> Table:
+    return Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
+
+
+def _titled(title: str | None, table: Table) -> RenderableType:
+    """Put a title above a table, as wide as it is; rich's own would be broken at the table's width."""
+    return table if title is None else Group(Text(title, style="bold"), table)
 
 
 # The study's tables
@@ -162,6 +159,7 @@ def footnotes(scores: Scores) -> str:
     """Return what the signs in the tables mean, and what was left out of them."""
     lines = [
         "Per cent of n facts: up to date, out of date, irrelevant. Table 1: a fact's best phrasing.",
+        "Table 2: facts whose phrasings are answered differently, per cent of the n answered at all.",
         '† over 40 % out of date   ‡ over 70 % up to date   * asked with "Answer with the name only"',
     ]
     left_out = max((rate.not_covered for rate in scores.table1 if rate.domain == "all"), default=0)
@@ -172,19 +170,19 @@ def footnotes(scores: Scores) -> str:
     return "\n".join(lines) + "\n"
 
 
-def table1(scores: Scores) -> Table:
+def table1(scores: Scores) -> RenderableType:
     """Return Table 1 (with the open models of Table 4): rates by domain, the best of a fact's phrasings."""
     return _rate_table(f"Table 1  {heading(scores)}", scores.table1, with_marks=True)
 
 
-def table5(scores: Scores) -> Table:
+def table5(scores: Scores) -> RenderableType:
     """Return Table 5: rates by domain, the average over a fact's phrasings."""
     return _rate_table(f"Table 5, average  {heading(scores)}", scores.table5, with_marks=False)
 
 
-def _rate_table(title: str, rates: Sequence[Rates], with_marks: bool) -> Table:
+def _rate_table(title: str, rates: Sequence[Rates], with_marks: bool) -> RenderableType:
     domains = domains_of(rates)
-    table = _plain(title)
+    table = _plain()
     table.add_column("model", overflow="fold", max_width=24)
     for domain in domains:
         # One column a domain, its four figures set by hand: a heading over several columns is more than rich can do.
@@ -193,7 +191,7 @@ def _rate_table(title: str, rates: Sequence[Rates], with_marks: bool) -> Table:
         first = next(iter(own.values()))
         cells = [_rate_cell(own.get(domain), with_marks) for domain in domains]
         table.add_row(Text(printable(named(first.title, first.year, first.prefixed))), *cells)
-    return table
+    return _titled(title, table)
 
 
 _BLOCK: Final = 18
@@ -215,15 +213,16 @@ def _rate_cell(rate: Rates | None, with_marks: bool) -> str:
     return f"{up:>4}{out:>5}{whole(rate.irrelevant):>4} {rate.n:>4}"
 
 
-def table2(scores: Scores) -> Table:
+def table2(scores: Scores) -> RenderableType:
     """Return Table 2: how often a model's answers to one fact disagree."""
-    table = _plain("Table 2, inconsistency: phrasings of one fact that name different answers, per cent")
+    table = _plain()
     table.add_column("model", overflow="fold", max_width=34)
     table.add_column("inconsistent", justify="right")
     table.add_column("n", justify="right")
     for row in scores.table2:
-        table.add_row(Text(printable(row.title)), _one_decimal(row), str(row.n))
-    return table
+        name = named(row.title, row.year, row.prefixed)
+        table.add_row(Text(printable(name)), _one_decimal(row), str(row.n))
+    return _titled(f"Table 2, inconsistency  {heading(scores)}", table)
 
 
 def _one_decimal(row: Inconsistency) -> str:
@@ -284,15 +283,6 @@ def score_csv(scores: Sequence[Scores]) -> str:
 # Several runs, several days
 
 
-def merged(first: Scores, second: Scores) -> Scores:
-    """Return the tables of two sets of runs judged alike as one, the first set's rows first."""
-    return first._replace(
-        table1=first.table1 + second.table1,
-        table5=first.table5 + second.table5,
-        table2=first.table2 + second.table2,
-    )
-
-
 class Shift(NamedTuple):
     """How many facts of a run changed their verdict between two days, though no word of its answers changed."""
 
@@ -324,13 +314,13 @@ def shifts(rate: Rates, changes: Sequence[Change]) -> Shift:
     )  # fmt: skip
 
 
-def shift_table(shifts: Sequence[Shift], before: str, after: str) -> Table:
+def shift_table(shifts: Sequence[Shift], before: str, after: str) -> RenderableType:
     """Return how many facts of each run changed their verdict between two days."""
-    table = _plain(f"Facts whose verdict changed from {before} to {after}, not a word being asked anew")
+    table = _plain()
     table.add_column("model", overflow="fold", max_width=34)
     for column in ("changed", "up → out", "other → up", "rest", "of"):
         table.add_column(column, justify="right")
     for row in shifts:
         counts = (row.changed, row.went_stale, row.came_true, row.other, row.facts)
         table.add_row(Text(printable(named(row.title, row.year, row.prefixed))), *map(str, counts))
-    return table
+    return _titled(f"Facts whose verdict changed from {before} to {after}, not a word being asked anew", table)
