@@ -10,6 +10,9 @@ from dyknow.names import Word, word_lines, word_list
 from dyknow.scaffold import Answer
 
 _HARD: Final = re.compile(r"[.!?:;\n|•*]|\s[-–—]\s|[–—]")
+_DESCRIPTION: Final = 14
+"""Most words of a description that a name follows after a comma: "the head of the Social Democrats, X"."""
+
 _APOSTROPHES: Final = ("'", "’")
 _HYPHENS: Final = ("-", "‐", "‑")
 
@@ -156,7 +159,7 @@ class Clauses:
         if any(word.key in word_list("relatives") for word in tail):
             return False
         if self._near_comma(tail, first):
-            return len(tail) <= 14
+            return len(tail) <= _DESCRIPTION
         near = [
             word for word in tail if word.key not in word_list("titles") and word.key not in word_list("determiners")
         ]
