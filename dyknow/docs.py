@@ -8,6 +8,7 @@ import click
 from dyknow.cli import cli
 
 WIDTH = 88
+HELP: list[str] = cli.context_settings["help_option_names"]  # commands inherit them when they are really called
 
 HEAD = """\
 # The command line
@@ -36,7 +37,7 @@ def page() -> str:
 def _section(path: Path, command: click.Command) -> str:
     context: click.Context | None = None
     for name in path[:-1]:
-        context = click.Context(click.Group(name), info_name=name, parent=context)
+        context = click.Context(click.Group(name), info_name=name, parent=context, help_option_names=HELP)
     settings = dict(command.context_settings) | {"terminal_width": WIDTH, "max_content_width": WIDTH}
     own = click.Context(command, info_name=path[-1], parent=context, **settings)
     return f"\n## {' '.join(path)}\n\n```text\n{command.get_help(own).rstrip()}\n```\n"

@@ -360,7 +360,7 @@ rect.up { fill: var(--up); } rect.out { fill: var(--out); } rect.irr { fill: var
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .87rem; font-variant-numeric: tabular-nums; }
 table.wide { width: 100%; }
-th, td { padding: .25rem .45rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap;
+th, td { padding: .25rem .3rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap;
   vertical-align: top; }
 th { font-weight: 600; } thead th { color: var(--soft); font-weight: 500; } th[colspan] { text-align: center; }
 td.first, th[colspan] { border-left: 1px solid var(--line); } .l { text-align: left; } .n { color: var(--soft); }

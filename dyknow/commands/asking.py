@@ -259,8 +259,8 @@ class Meter:
 def progress_line(progress: Progress) -> str:
     """Return progress as a line of constant length.
 
-    >>> progress_line(Progress(done=96, total=390, errors=0, asked=96, seconds=8.0)).rstrip()
-    '96 of 390 answered, 12.0 a second, 25 s left'
+    >>> progress_line(Progress(done=90, total=390, errors=0, asked=90, seconds=7.5)).rstrip()
+    '90 of 390 answered, 12.0 a second, 25 s left'
     """
     parts = [f"{progress.done} of {progress.total} answered"]
     if progress.errors:
