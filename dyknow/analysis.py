@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 import duckdb
 
 from dyknow.results import Table, run_sql
+from kg.dates import parse_day
 from kg.errors import UsageError
 from kg.resources import query
 
@@ -133,7 +134,7 @@ def score(
     """Return Tables 1/4, 5 and 2 as of a day, for all runs or the named ones.
 
     Raises:
-        UsageError: a run is not there, or the judge has judged nothing.
+        UsageError: a run is not there, the judge has judged nothing, or the day is no date.
         QueryError: the snapshot is not there, or the judge judged for another day.
     """
     chosen = _chosen(connection, judge, runs)
@@ -170,14 +171,17 @@ def _chosen(connection: duckdb.DuckDBPyConnection, judge: str, runs: Sequence[st
 
 
 def snapshot_for(connection: duckdb.DuckDBPyConnection, as_of: str, known_at: str | None) -> str:
-    """Return the snapshot that verdicts as of a day rest on.
+    """Return the snapshot that verdicts as of a day rest on: the named one, or as the macro ``verdicts`` chooses.
 
     Raises:
-        UsageError: there is none of that name.
+        UsageError: the text is not a date, or there is no such snapshot.
     """
-    known = [str(row[0]) for row in run_sql(connection, "SELECT snapshot FROM snapshots ORDER BY snapshot").rows]
+    day = parse_day(as_of)
+    known = {str(name): of for name, of in run_sql(connection, "SELECT snapshot, day FROM snapshots ORDER BY day").rows}
+    if not known:
+        raise UsageError("There is no snapshot.", hint="Take one: dyknow snapshot take --help")
     if known_at is None:
-        return next((name for name in known if name >= as_of), known[-1])
+        return next((name for name, of in known.items() if of >= day), list(known)[-1])
     if known_at not in known:
         raise UsageError(f"There is no snapshot {known_at}.", hint=f"Snapshots: {', '.join(known)}.")
     return known_at

@@ -75,16 +75,32 @@ def connect(
     fingerprint = _fingerprint(runs, snapshots)
     if _meta(database).get("fingerprint") != fingerprint:
         _make(runs, snapshots, database, fingerprint, progress or (lambda _: None))
-    return duckdb.connect(str(database), read_only=True)
+    return _open(database)
+
+
+def _open(database: Path) -> duckdb.DuckDBPyConnection:
+    """Open the file read-only, as "results", in an instance of its own.
+
+    ``duckdb.connect(database)`` would share the instance that an earlier connection of this process still holds open,
+    and so go on reading the file that has since been replaced.
+    """
+    connection = duckdb.connect()
+    try:
+        connection.execute(f"ATTACH '{_quoted(database)}' AS results (READ_ONLY)")
+        connection.execute("USE results")
+    except duckdb.Error as error:
+        connection.close()
+        raise QueryError(f"{database} cannot be read: {error}", hint="dyknow score makes it anew.") from error
+    return connection
 
 
 def query_readonly(database: Path, statement: str, parameters: Mapping[str, Any] | None = None) -> Table:
     """Run one SQL statement that can neither write, nor reach files or the network.
 
     Raises:
-        QueryError: the statement is malformed, or tries what it must not.
+        QueryError: the statement is malformed, or tries what it must not; or there is no such file.
     """
-    with duckdb.connect(str(database), read_only=True) as connection:
+    with _open(database) as connection:
         for setting in (
             "SET autoinstall_known_extensions = false",
             "SET autoload_known_extensions = false",
@@ -105,6 +121,8 @@ def run_sql(
     """
     try:
         cursor = connection.execute(statement, parameters) if parameters else connection.execute(statement)
+        if cursor is None:  # DuckDB's answer to a text without a statement
+            raise QueryError("There is no statement.", hint="dyknow sql 'SHOW ALL TABLES' lists tables and columns.")
         columns = tuple(column[0] for column in cursor.description or ())
         return Table(columns, cursor.fetchall() if columns else [])
     except duckdb.Error as error:
@@ -140,7 +158,7 @@ def _sha256(*parts: bytes) -> str:
 def _fingerprint(runs: Sequence[RunInfo], snapshots: Sequence[Snapshot]) -> str:
     """Return a digest of all that the rows depend on."""
     parts = [_code_digest(), identity.load().digest, ALIASES_DIGEST, MATCHER_VERSION, benchmark.load().digest]
-    parts += [f"{snapshot.id} {snapshot.digest}" for snapshot in snapshots]
+    parts += [f"{snapshot.id} {_timeline_key(snapshot)}" for snapshot in snapshots]
     for run in runs:
         files = sorted([*run.path.glob("*.json"), *run.path.glob("*.jsonl"), *run.path.glob("judgments/*.jsonl")])
         parts += [f"{run.id}/{file.name} {_sha256(file.read_bytes())}" for file in files]
@@ -153,7 +171,7 @@ def _code_digest() -> str:
 
 
 def _timeline_key(snapshot: Snapshot) -> str:
-    """Return a digest of all that a snapshot's facts, labels and standings depend on."""
+    """Return a digest of all that a snapshot's facts, labels and standings depend on, the snapshot itself included."""
     statements = [query(f"kg/{name}.rq") for name in ("answers", "days", "facts", "names")]
     code = Path(__file__).parent.parent / "kg" / "answers.py"
     parts = [snapshot.digest, identity.load().digest, ALIASES_DIGEST, query("dyknow/schema.sql"), *statements]
@@ -164,7 +182,7 @@ def _meta(database: Path) -> dict[str, str]:
     """Return what a results file says it was made of; nothing where it is absent or not ours."""
     if not database.is_file():
         return {}
-    with suppress(duckdb.Error), duckdb.connect(str(database), read_only=True) as connection:
+    with suppress(duckdb.Error, QueryError), _open(database) as connection:
         return dict(connection.execute("SELECT key, value FROM meta").fetchall())
     return {}
 
@@ -176,8 +194,7 @@ def _make(
     runs: Sequence[RunInfo], snapshots: Sequence[Snapshot], database: Path, fingerprint: str, progress: Progress
 ) -> None:
     """Make the file beside and rename it; two makers at once each make their own, and the last one stays."""
-    database.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{database.name}-", dir=database.parent) as folder:
+    with _beside(database) as folder:
         beside = Path(folder) / "results.duckdb"
         with duckdb.connect() as connection:
             connection.execute(f"ATTACH '{_quoted(beside)}' AS made (STORAGE_VERSION '{_STORAGE}')")
@@ -191,7 +208,19 @@ def _make(
         try:
             beside.replace(database)
         except OSError as error:
-            raise RunError(f"{database} cannot be written: {error.strerror}.") from error
+            raise _unwritable(database, error) from error
+
+
+def _beside(database: Path) -> tempfile.TemporaryDirectory[str]:
+    try:
+        database.parent.mkdir(parents=True, exist_ok=True)
+        return tempfile.TemporaryDirectory(prefix=f".{database.name}-", dir=database.parent)
+    except OSError as error:
+        raise _unwritable(database, error) from error
+
+
+def _unwritable(database: Path, error: OSError) -> RunError:
+    return RunError(f"{database} cannot be written: {error.strerror}.", hint="--database names another place for it.")
 
 
 def _quoted(path: Path) -> str:

@@ -1,6 +1,7 @@
 """The study's own figures, and what explains a verdict."""
 
 import csv
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,8 +26,26 @@ OTHERWISE = {
 
 
 @pytest.fixture(scope="module")
-def published(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("small")
+    texts: dict[str, str | None] = {f"Q36/P6#{n}": "Mateusz Morawiecki" for n in (1, 2, 3)}
+    write_run(folder / "runs", "alpha", texts | {f"Q38/P6#{n}": "Giorgia Meloni" for n in (1, 2, 3)})
+    results.connect(folder / "runs", find_snapshots(), folder / "results.duckdb").close()
+    return folder / "results.duckdb"
+
+
+@pytest.fixture
+def small(database: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect(str(database), read_only=True) as connection:
+        yield connection
+
+
+@pytest.fixture(scope="module")
+def published(
+    shared: Path, database: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[duckdb.DuckDBPyConnection]:
     folder = tmp_path_factory.mktemp("published")
+    shutil.copy(database, folder)  # its standings need not be made again
     for name in ("results", "results_w_prompt"):
         import_published(shared / "published" / name, folder / "runs")
     with results.connect(folder / "runs", find_snapshots(), folder / "results.duckdb") as connection:
@@ -84,14 +103,6 @@ def test_marks(theirs: Scores) -> None:
     assert marks["vicuna-7b-v1.5", "countries"] == ""
 
 
-@pytest.fixture
-def small(tmp_path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    texts: dict[str, str | None] = {f"Q36/P6#{n}": "Mateusz Morawiecki" for n in (1, 2, 3)}
-    write_run(tmp_path / "runs", "alpha", texts | {f"Q38/P6#{n}": "Giorgia Meloni" for n in (1, 2, 3)})
-    with results.connect(tmp_path / "runs", find_snapshots(), tmp_path / "results.duckdb") as connection:
-        yield connection
-
-
 def test_why_names_words_alias_rule_statement_and_digest(small: duckdb.DuckDBPyConnection) -> None:
     found = why(small, "alpha", "Q36/P6#1", "2023-12-18")
     assert (found.verdict, found.matched, found.label) == ("outdated", "Mateusz Morawiecki", "Mateusz Morawiecki")
@@ -136,6 +147,14 @@ def test_errors_name_what_there_is(small: duckdb.DuckDBPyConnection) -> None:
     assert "Q36/P6#1" in str(caught.value.hint)
     with pytest.raises(UsageError, match="judge nobody"):
         score(small, "2023-12-18", judge="nobody")
+
+
+def test_the_snapshot_named_is_the_one_the_verdicts_rest_on(small: duckdb.DuckDBPyConnection) -> None:
+    for day in ("0044-03-15", "2023-12-18", "2023-12-19", "2025-12-01"):
+        used = small.execute("SELECT DISTINCT snapshot FROM verdicts(?)", [day]).fetchall()
+        assert used == [(score(small, day).snapshot,)]
+    with pytest.raises(UsageError, match="'2023-12-9' is not a date"):  # it sorts after 2023-12-18
+        score(small, "2023-12-9")
 
 
 def test_a_fixed_judge_refuses_another_date(published: duckdb.DuckDBPyConnection) -> None:

@@ -1,5 +1,6 @@
 """results.duckdb: a cache that is rebuilt byte for byte, read by anyone, and judges for any date."""
 
+import shutil
 import subprocess
 import threading
 from collections import Counter, defaultdict
@@ -13,8 +14,13 @@ import pytest
 from dyknow import results
 from dyknow.named import import_named
 from dyknow.named import write as write_named
-from kg.errors import QueryError
+from kg import identity
+from kg.answers import Timeline, answers
+from kg.dates import parse_day
+from kg.errors import QueryError, RunError
 from kg.snapshot import Snapshot, find_snapshots
+from kg.store import open_store
+from kg.terms import Rule, Status
 from tests.journals import write_judgments, write_run
 
 TEXTS: dict[str, str | None] = {
@@ -50,6 +56,12 @@ def database(runs: Path, snapshots: list[Snapshot], tmp_path_factory: pytest.Tem
     path = tmp_path_factory.mktemp("db") / "results.duckdb"
     results.connect(runs, snapshots, path).close()
     return path
+
+
+@pytest.fixture
+def seeded(database: Path, tmp_path: Path) -> Path:
+    """Return a results file of other runs, whose standings need not be made again."""
+    return Path(shutil.copy(database, tmp_path / "results.duckdb"))
 
 
 @pytest.fixture
@@ -95,6 +107,37 @@ def test_another_judge_answers_for_its_day_only(connection: duckdb.DuckDBPyConne
     assert (found["Q38/P6#2"], found["Q36/P6#1"], found["Q36/P6#3"]) == ("outdated", "unjudged", "error")
     with pytest.raises(duckdb.Error, match="judged for 2023-12-18 only, not for 2024-01-01"):
         verdicts(connection, "2024-01-01", judge="published")
+
+
+@pytest.mark.parametrize("rule", list(Rule))
+@pytest.mark.parametrize("day", ["0044-03-15", "2007-06-01", "2023-12-12", "2023-12-13", "2024-06-01", "9999-12-31"])
+def test_verdicts_by_a_second_route(
+    connection: duckdb.DuckDBPyConnection, snapshots: list[Snapshot], day: str, rule: Rule
+) -> None:
+    """Asks the graph itself for the day, where the macro joins the standings stored for all days."""
+    compared = 0
+    for snapshot in snapshots:
+        sets = {a.fact: a for a in answers(open_store(snapshot), identity.load(), parse_day(day), rule=rule)}
+        rows = connection.execute(
+            "SELECT fact, entity, verdict FROM verdicts(?, known_at := ?, rule := ?) WHERE verdict <> 'error'",
+            [day, snapshot.id, rule],
+        ).fetchall()
+        for fact, entity, verdict in rows:
+            standings = {holder.entity: holder.standing.value for holder in sets[fact].holders}
+            expected = standings.get(entity, "irrelevant").replace("not asked", "irrelevant")
+            if sets[fact].status in {Status.BEFORE_FIRST_RECORD, Status.NOT_IN_SNAPSHOT}:
+                expected = "not covered"
+            assert verdict == expected, (snapshot.id, fact, entity)
+        compared += len(rows)
+    assert compared > 30
+
+
+def test_a_fact_not_covered_is_no_incomplete_one(connection: duckdb.DuckDBPyConnection) -> None:
+    assert verdicts(connection, "0044-03-15")["Q36/P6#3"] == "not covered"  # though its answer is an error
+    [(n, incomplete, not_covered)] = connection.execute(
+        "SELECT n, incomplete, not_covered FROM table1('0044-03-15') WHERE run = 'alpha' AND domain = 'all'"
+    ).fetchall()
+    assert (n, incomplete, not_covered) == (0, 0, 3)
 
 
 def test_soft_constraint_with_an_error(connection: duckdb.DuckDBPyConnection) -> None:
@@ -205,8 +248,10 @@ def test_rebuilt_from_nothing_the_export_is_byte_equal(
     assert sum(map(len, first)) > 100_000
 
 
-def test_a_new_run_keeps_old_matches_and_gives_the_same_rows(snapshots: list[Snapshot], tmp_path: Path) -> None:
-    runs, path = tmp_path / "runs", tmp_path / "results.duckdb"
+def test_a_new_run_keeps_old_matches_and_gives_the_same_rows(
+    snapshots: list[Snapshot], seeded: Path, tmp_path: Path
+) -> None:
+    runs, path = tmp_path / "runs", seeded
     write_run(runs, "alpha", TEXTS)
     results.connect(runs, snapshots, path).close()
     write_run(runs, "gamma", {"Q38/P6#1": "Giuseppe Conte"})
@@ -219,8 +264,8 @@ def test_a_new_run_keeps_old_matches_and_gives_the_same_rows(snapshots: list[Sna
     assert grown == fresh
 
 
-def test_readers_are_not_locked_out_by_a_maker(snapshots: list[Snapshot], tmp_path: Path) -> None:
-    runs, path = tmp_path / "runs", tmp_path / "results.duckdb"
+def test_readers_are_not_locked_out_by_a_maker(snapshots: list[Snapshot], seeded: Path, tmp_path: Path) -> None:
+    runs, path = tmp_path / "runs", seeded
     write_run(runs, "alpha", TEXTS)
     results.connect(runs, snapshots, path).close()
     with duckdb.connect(str(path), read_only=True) as reader:
@@ -233,6 +278,37 @@ def test_readers_are_not_locked_out_by_a_maker(snapshots: list[Snapshot], tmp_pa
         assert reader.execute("SELECT count(*) FROM runs").fetchone() == (1,)  # its own file, whole
     assert results.query_readonly(path, "SELECT count(*) FROM runs").rows == [(2,)]
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+
+
+def test_a_connection_still_open_does_not_hide_the_new_file(
+    snapshots: list[Snapshot], seeded: Path, tmp_path: Path
+) -> None:
+    runs, path = tmp_path / "runs", seeded
+    write_run(runs, "alpha", TEXTS)
+    with results.connect(runs, snapshots, path) as first:
+        write_run(runs, "gamma", {"Q38/P6#1": "Giuseppe Conte"})
+        with results.connect(runs, snapshots, path) as second:
+            assert second.execute("SELECT count(*) FROM runs").fetchone() == (2,)
+        assert results.query_readonly(path, "SELECT count(*) FROM runs").rows == [(2,)]
+        assert first.execute("SELECT count(*) FROM runs").fetchone() == (1,)
+
+
+def test_other_standings_make_the_file_stale(
+    runs: Path, snapshots: list[Snapshot], seeded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    results.connect(runs, snapshots, seeded, told.append).close()
+    assert told == []
+    monkeypatch.setattr(results, "_timeline_key", lambda snapshot: f"another query for {snapshot.id}")
+    monkeypatch.setattr(results, "timeline", lambda _graph, _identity: Timeline([], []))
+    results.connect(runs, snapshots, seeded, told.append).close()
+    assert told == [f"reading the standings of snapshot {snapshot.id}" for snapshot in snapshots]
+
+
+def test_a_fact_asked_once_has_nothing_to_agree_with(snapshots: list[Snapshot], seeded: Path, tmp_path: Path) -> None:
+    write_run(tmp_path / "runs", "once", {"Q38/P6#1": "Giorgia Meloni", "Q38/P6#generic": "Mario Draghi"})
+    with results.connect(tmp_path / "runs", snapshots, seeded) as connection:
+        assert connection.execute("SELECT n, inconsistent FROM table2('2023-12-18')").fetchall() == [(0, None)]
 
 
 @pytest.mark.parametrize(
@@ -258,6 +334,36 @@ def test_sql_cannot_write_nor_leave_the_file(database: Path, tmp_path: Path, sta
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("statement", ["", " ; ", "-- a remark"])
+def test_sql_without_a_statement_is_refused(database: Path, statement: str) -> None:
+    with pytest.raises(QueryError, match="no statement"):
+        results.query_readonly(database, statement)
+
+
+def test_sql_on_a_missing_or_broken_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(QueryError, match="cannot be read"):
+        results.query_readonly(tmp_path / "absent.duckdb", "SELECT 1")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "broken.duckdb").write_bytes(b"not a database" * 1000)
+    with pytest.raises(QueryError, match="cannot be read"):
+        results.query_readonly(tmp_path / "broken.duckdb", "SELECT 1")
+
+
+def test_a_broken_file_is_made_anew(
+    runs: Path, snapshots: list[Snapshot], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "timeline", lambda _graph, _identity: Timeline([], []))
+    (tmp_path / "results.duckdb").write_bytes(b"not a database" * 1000)
+    with results.connect(runs, snapshots, tmp_path / "results.duckdb") as connection:
+        assert connection.execute("SELECT count(*) FROM runs").fetchone() == (2,)
+
+
+def test_a_place_that_cannot_be_written_is_named(runs: Path, snapshots: list[Snapshot], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("a file where a folder is needed")
+    with pytest.raises(RunError, match=r"file/results\.duckdb cannot be written"):
+        results.connect(runs, snapshots, tmp_path / "file" / "results.duckdb")
+
+
 def test_sql_reads(database: Path) -> None:
     table = results.query_readonly(
         database, "SELECT run, n FROM table1(DATE '2023-12-18') WHERE domain = 'all' ORDER BY run"
@@ -265,7 +371,8 @@ def test_sql_reads(database: Path) -> None:
     assert (table.columns, table.rows) == (("run", "n"), [("alpha", 3), ("beta", 3)])
 
 
-def test_hostile_text_is_kept_as_it_came(snapshots: list[Snapshot], tmp_path: Path) -> None:
+def test_hostile_text_is_kept_as_it_came(snapshots: list[Snapshot], seeded: Path, tmp_path: Path) -> None:
+    seeded.rename(tmp_path / "it's.duckdb")
     text = "'; DROP TABLE runs; -- \"}{<script>\\u0041 \x00 \U0001f600\nline"
     write_run(tmp_path / "runs", "o'brien", {"Q38/P6#1": text})
     with results.connect(tmp_path / "runs", snapshots, tmp_path / "it's.duckdb") as connection:
@@ -273,7 +380,7 @@ def test_hostile_text_is_kept_as_it_came(snapshots: list[Snapshot], tmp_path: Pa
 
 
 def test_figures_without_texts_are_judged_alike(
-    connection: duckdb.DuckDBPyConnection, snapshots: list[Snapshot], tmp_path: Path
+    connection: duckdb.DuckDBPyConnection, snapshots: list[Snapshot], seeded: Path, tmp_path: Path
 ) -> None:
     rows = connection.execute(
         "SELECT v.*, r.title, r.release_year, r.prefixed FROM verdicts('2023-12-18') AS v JOIN runs AS r USING (run)"
@@ -285,13 +392,15 @@ def test_figures_without_texts_are_judged_alike(
         row["prefixed"], row["counted"] = str(row["prefixed"]).lower(), str(row["counted"]).lower()
     write_named(table, tmp_path / "named.csv")
     assert import_named(tmp_path / "named.csv", tmp_path / "runs") == import_named(tmp_path, tmp_path / "runs")
-    with results.connect(tmp_path / "runs", snapshots, tmp_path / "named.duckdb") as other:
+    with results.connect(tmp_path / "runs", snapshots, seeded) as other:
         for day in DAYS:
             ours = {q: v for q, v in verdicts(connection, day).items() if not q.startswith("Q36")}
             assert verdicts(other, day) == ours
 
 
-def test_unanswered_questions_of_an_interrupted_run_are_counted(snapshots: list[Snapshot], tmp_path: Path) -> None:
+def test_unanswered_questions_of_an_interrupted_run_are_counted(
+    snapshots: list[Snapshot], seeded: Path, tmp_path: Path
+) -> None:
     from dyknow.benchmark import load  # noqa: PLC0415  # only this test needs it
 
     folder = write_run(tmp_path / "runs", "half", {"Q38/P6#1": "a man of the people"})
@@ -303,7 +412,7 @@ def test_unanswered_questions_of_an_interrupted_run_are_counted(snapshots: list[
         "questions": len(ours.questions()),
     }
     (folder / "run.json").write_bytes(orjson.dumps(about))
-    with results.connect(tmp_path / "runs", snapshots, tmp_path / "half.duckdb") as connection:
+    with results.connect(tmp_path / "runs", snapshots, seeded) as connection:
         [(facts, n, incomplete)] = connection.execute(
             "SELECT facts, n, incomplete FROM table1('2023-12-18') WHERE domain = 'all'"
         ).fetchall()

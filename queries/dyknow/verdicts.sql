@@ -47,13 +47,14 @@ matched AS (
 judged AS (
   SELECT t.*,
          CASE
+           WHEN t.judged_by = 'match' AND (t.covered IS NULL OR t.covered IN ('before the first record', 'not in this snapshot'))
+             THEN 'not covered'
            WHEN t.status IN ('error', 'unanswered') THEN t.status
            WHEN t.judged_by <> 'match' THEN CASE
              WHEN t.judged IS NULL THEN 'unjudged'
              WHEN CAST(t.judged_for AS DATE) <> t.on_date
                THEN error('The judge ' || t.judged_by || ' judged for ' || t.judged_for || ' only, not for ' || CAST(t.on_date AS VARCHAR) || '.')
              ELSE t.judged END
-           WHEN t.covered IS NULL OR t.covered IN ('before the first record', 'not in this snapshot') THEN 'not covered'
            WHEN t.status = 'refused' THEN 'irrelevant'
            WHEN t.reason IS NULL THEN 'unjudged'
            WHEN t.standing IN ('up-to-date', 'outdated', 'later') THEN t.standing
