@@ -32,7 +32,8 @@ $(VENV)/.dev: $(VENV)/.core
 	@touch $@
 
 demo: $(VENV)/.core  ## ask a small model all 390 questions, print the study's tables for two dates, write report.html
-	@$(DYKNOW) evaluate smollm2 --as-of 2023-12-18 --as-of 2025-11-30
+	@$(DYKNOW) import examples/published >/dev/null
+	@$(DYKNOW) evaluate smollm2 --style completion --batch-size 96 --as-of 2023-12-18 --as-of 2025-11-30
 
 test: $(VENV)/.dev  ## run the tests
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -q

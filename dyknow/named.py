@@ -53,13 +53,16 @@ def write(table: Iterable[Mapping[str, Any]], path: Path) -> int:
 def import_named(path: Path, runs_dir: Path) -> list[Path]:
     """Turn a CSV of `write`, or the folder that holds it, into runs, and return their folders.
 
-    A run that is there already with the same content is left as it is.
+    A run made of an older table is made anew: such a run is a copy, and the table is what counts. One that was imported
+    with its texts, which say more, is left as it is.
 
     Raises:
-        DataError: the file is malformed.
+        DataError: the file is missing or malformed.
         RunError: a run of that name holds something else.
     """
     file = path / FILE if path.is_dir() else path
+    if not file.is_file():
+        raise DataError(f"There is no file {file}.")
     by_run: dict[str, list[dict[str, str]]] = defaultdict(list)
     with file.open(encoding="utf-8", newline="") as lines:
         reader = csv.DictReader(lines)
@@ -86,9 +89,11 @@ def _import_one(run: str, own: Sequence[Mapping[str, str]], runs_dir: Path, file
     record = orjson.dumps(about, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)
     folder = runs_dir / run
     if (folder / "run.json").is_file():
-        if (folder / JOURNAL).is_file() and (folder / JOURNAL).read_bytes() == journal:
+        kind = orjson.loads((folder / "run.json").read_bytes()).get("kind")
+        if kind == "imported":
             return folder
-        raise RunError(f"The run {run} is there already and holds something else.", hint="Take another --runs folder.")
+        if kind != "named":
+            raise RunError(f"The run {run} is there already and is no import.", hint="Take another --runs folder.")
     folder.mkdir(parents=True, exist_ok=True)
     (folder / JOURNAL).write_bytes(journal)
     (folder / "run.json").write_bytes(record)  # last: a folder without it is no run
