@@ -11,6 +11,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -35,6 +36,7 @@ TABLES: Final = ("snapshots", "facts", "labels", "standings", "coverage", "runs"
 
 # Written so that clients of the whole 1.x line read the file.
 _STORAGE: Final = "v1.0.0"
+_MATCHER: Final = ("names", "scaffold", "clauses", "candidates", "match")
 _COLUMN_TYPES: Final = (
     "SELECT column_name, data_type FROM duckdb_columns() WHERE database_name = 'made' AND table_name = ?"
     " ORDER BY column_index"
@@ -166,8 +168,15 @@ def _fingerprint(runs: Sequence[RunInfo], snapshots: Sequence[Snapshot]) -> str:
 
 
 def _code_digest() -> str:
-    names_ = ["schema", *MACROS]
-    return _sha256(*(query(f"dyknow/{name}.sql").encode() for name in names_))
+    return _sha256(_matcher_digest().encode(), *(query(f"dyknow/{name}.sql").encode() for name in ("schema", *MACROS)))
+
+
+@cache
+def _matcher_digest() -> str:
+    """Return a digest of the matcher's code and words: a rule that changed must not find old matches kept."""
+    folder = Path(__file__).parent
+    files = [folder / f"{name}.py" for name in _MATCHER] + [folder / "data" / "words.toml"]
+    return _sha256(*(file.read_bytes() for file in files))
 
 
 def _timeline_key(snapshot: Snapshot) -> str:
@@ -260,6 +269,7 @@ class _Maker:
         made_of = {
             "fingerprint": fingerprint,
             "schema": _sha256(query("dyknow/schema.sql").encode()),
+            "matcher": _matcher_digest(),
             "matcher_version": MATCHER_VERSION,
             "identity_digest": identity.load().digest,
             **{f"timeline:{snapshot.id}": _timeline_key(snapshot) for snapshot in snapshots},
@@ -327,7 +337,7 @@ class _Maker:
         self._insert("matches", (kept.get(key) or _match_row(key, *wanted[key]) for key in sorted(wanted)))
 
     def _kept_matches(self, wanted: Mapping[_MatchKey, object]) -> dict[_MatchKey, dict[str, Any]]:
-        if not self._old:
+        if self._old.get("matcher") != _matcher_digest():
             return {}
         statement = f"SELECT {_MATCH_COLUMNS} FROM old.matches WHERE matcher_version IN (?, ?)"
         cursor = self._connection.execute(statement, [MATCHER_VERSION, named.VERSION])
