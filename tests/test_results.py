@@ -1,17 +1,20 @@
 """results.duckdb: a cache that is rebuilt byte for byte, read by anyone, and judges for any date."""
 
+import re
 import shutil
 import subprocess
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import orjson
 import pytest
 
 from dyknow import results
+from dyknow.match import Match, match
 from dyknow.named import import_named
 from dyknow.named import write as write_named
 from kg import identity
@@ -303,6 +306,33 @@ def test_other_standings_make_the_file_stale(
     monkeypatch.setattr(results, "timeline", lambda _graph, _identity: Timeline([], []))
     results.connect(runs, snapshots, seeded, told.append).close()
     assert told == [f"reading the standings of snapshot {snapshot.id}" for snapshot in snapshots]
+
+
+def test_another_matcher_matches_anew(
+    runs: Path, snapshots: list[Snapshot], seeded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts: list[str] = []
+
+    def told(text: str, *rest: Any) -> Match:  # noqa: ANN401 -- passed on as they come
+        texts.append(text)
+        return match(text, *rest)
+
+    monkeypatch.setattr(results, "match", told)
+    results.connect(runs, snapshots[:1], seeded).close()
+    assert texts == []
+    monkeypatch.setattr(results, "_matcher_digest", lambda: "another")
+    results.connect(runs, snapshots[:1], seeded).close()
+    assert set(filter(None, texts)) == set(filter(None, TEXTS.values())) | {"I'm sorry, I cannot answer that."}
+
+
+def test_the_matchers_digest_holds_every_module_it_imports() -> None:
+    package = Path(results.__file__).parent
+    seen, waiting = set(), {"match"}
+    while waiting:
+        module = waiting.pop()
+        seen.add(module)
+        waiting |= set(re.findall(r"^from dyknow\.(\w+) import", (package / f"{module}.py").read_text(), re.M)) - seen
+    assert seen == set(results._MATCHER)
 
 
 def test_a_fact_asked_once_has_nothing_to_agree_with(snapshots: list[Snapshot], seeded: Path, tmp_path: Path) -> None:
