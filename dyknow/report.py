@@ -364,6 +364,7 @@ th, td { padding: .25rem .3rem; text-align: right; border-bottom: 1px solid var(
   vertical-align: top; }
 th { font-weight: 600; } thead th { color: var(--soft); font-weight: 500; } th[colspan] { text-align: center; }
 td.first, th[colspan] { border-left: 1px solid var(--line); } .l { text-align: left; } .n { color: var(--soft); }
+tbody th.l { white-space: normal; min-width: 7rem; }
 .wrap { white-space: normal; min-width: 14rem; overflow-wrap: anywhere; } tbody .note { font-weight: 400; }
 details { margin: .5rem 0; } summary { cursor: pointer; }
 dl { font-size: .87rem; } dt { font-weight: 600; margin-top: .6rem; }
