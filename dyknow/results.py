@@ -2,7 +2,7 @@
 
 ``results.duckdb`` is a cache: it is made from the journals and the snapshots, beside the old file and then renamed, so
 that readers are never locked out; deleted, it is made again with the same rows. What a run said is matched once for
-each set of names, and kept for the next making. ``docs/sql.md`` lists the tables and macros.
+each set of names, and kept for the next making. Every table and column is described in the file itself.
 """
 
 import csv
