@@ -62,8 +62,9 @@ serve: $(VENV)/.core  ## serve a snapshot as a read-only SPARQL endpoint on this
 bench: $(VENV)/.dev  ## measure speed and memory, as ratios within one run
 	@$(BIN)/python -m benchmarks.bench
 
-docs: $(VENV)/.dev  ## write docs/cli.md anew from --help
+docs: $(VENV)/.dev  ## write docs/cli.md and docs/sql.md anew, from --help and the tables' comments
 	@$(BIN)/python -m dyknow.docs > docs/cli.md
+	@$(BIN)/python -m dyknow.docs sql > docs/sql.md
 
 clean:  ## remove what make set up or built; snapshots and runs stay
 	rm -rf $(VENV) $(VENV)-duckdb1 build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

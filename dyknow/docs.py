@@ -1,11 +1,16 @@
-"""Writes docs/cli.md out of the commands' own help: ``python -m dyknow.docs > docs/cli.md``."""
+"""Writes docs/cli.md out of the commands' own help, and docs/sql.md out of the tables' own comments.
+
+``python -m dyknow.docs > docs/cli.md`` and ``python -m dyknow.docs sql > docs/sql.md``; ``make docs`` does both.
+"""
 
 import sys
 from collections.abc import Iterator
 
 import click
+import duckdb
 
 from dyknow.cli import cli
+from kg.resources import query
 
 WIDTH = 88
 HELP: list[str] = cli.context_settings["help_option_names"]  # commands inherit them when they are really called
@@ -43,5 +48,31 @@ def _section(path: Path, command: click.Command) -> str:
     return f"\n## {' '.join(path)}\n\n```text\n{command.get_help(own).rstrip()}\n```\n"
 
 
+SQL_HEAD = """\
+# The tables of results.duckdb
+
+Written by `make docs` out of the comments in the file itself; a test fails when it is stale. `dyknow sql "..."` asks
+them, and so does any DuckDB client, read-only. The file is a cache: it can be deleted at any time.
+
+The macros `verdicts`, `soft`, `table1`, `table5` and `table2` take
+`(as_of, known_at := NULL, judge := 'match', rule := 'latest')`, for example `FROM table1('2023-12-18')`.
+"""
+
+
+def sql_page() -> str:
+    """Return the page of tables and their columns as Markdown."""
+    with duckdb.connect() as connection:
+        connection.execute(query("dyknow/schema.sql"))
+        tables = connection.execute("SELECT table_name, comment FROM duckdb_tables() ORDER BY table_oid").fetchall()
+        columns = connection.execute(
+            "SELECT table_name, column_name, data_type, comment FROM duckdb_columns() ORDER BY table_oid, column_index"
+        ).fetchall()
+    parts = [SQL_HEAD]
+    for table, about in tables:
+        rows = "".join(f"| {name} | {kind} | {text} |\n" for of, name, kind, text in columns if of == table)
+        parts.append(f"\n## {table}\n\n{about}\n\n| column | type | |\n|---|---|---|\n{rows}")
+    return "".join(parts)
+
+
 if __name__ == "__main__":
-    sys.stdout.write(page())
+    sys.stdout.write(sql_page() if sys.argv[1:] == ["sql"] else page())

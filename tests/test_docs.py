@@ -15,17 +15,29 @@ from dyknow.cli import cli
 REPO = Path(__file__).resolve().parents[1]
 COMMANDS = list(docs.commands())
 README = (REPO / "README.md").read_text(encoding="utf-8")
-SHOWN = [
-    line.removeprefix("$ ")
-    for block in re.findall(r"```console\n(.*?)```", README, flags=re.DOTALL)
-    for line in block.splitlines()
-    if line.startswith("$ ")
-]
+
+
+def shown() -> list[tuple[str, list[str]]]:
+    """Return the commands the README shows, each with the lines it says they print (none: not said)."""
+    found: list[tuple[str, list[str]]] = []
+    for block in re.findall(r"```console\n(.*?)```", README, flags=re.DOTALL):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                found.append((line.removeprefix("$ "), []))
+            else:
+                found[-1][1].append(line)
+    return found
 
 
 def test_the_page_of_commands_is_current() -> None:
     page = (REPO / "docs" / "cli.md").read_text(encoding="utf-8")
     assert page == docs.page(), "write it anew: make docs"
+
+
+def test_the_page_of_tables_is_current_and_every_column_has_a_comment() -> None:
+    page = (REPO / "docs" / "sql.md").read_text(encoding="utf-8")
+    assert page == docs.sql_page(), "write it anew: make docs"
+    assert "None" not in page
 
 
 @pytest.mark.parametrize(("path", "command"), COMMANDS, ids=[" ".join(path) for path, _ in COMMANDS])
@@ -53,7 +65,8 @@ def test_the_commands_the_readme_shows_run(tmp_path: Path, monkeypatch: pytest.M
     for name in ("DYKNOW_SNAPSHOTS", "DYKNOW_RUNS", "DYKNOW_DATABASE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
-    assert len(SHOWN) > 10
-    for line in SHOWN:
+    assert len(shown()) > 10
+    for line, printed in shown():
         result = CliRunner().invoke(cli, shlex.split(line)[1:], prog_name="dyknow")
         assert result.exit_code == 0, f"{line}\n{result.output}"
+        assert printed in ([], result.stdout.splitlines()), line
