@@ -33,7 +33,7 @@ $(VENV)/.dev: $(VENV)/.core
 
 demo: $(VENV)/.core  ## ask a small model all 390 questions, print the study's tables for two dates, write report.html
 	@$(DYKNOW) import examples/published >/dev/null
-	@$(DYKNOW) evaluate smollm2 --style completion --batch-size 96 --title 'SmolLM2 135M Instruct' --year 2024 \
+	@$(DYKNOW) evaluate smollm2 --style completion --batch-size 96 --title 'SmolLM2 135M' --year 2024 \
 		--as-of 2023-12-18 --as-of 2025-11-30
 
 test: $(VENV)/.dev  ## run the tests

@@ -70,3 +70,6 @@ def test_the_commands_the_readme_shows_run(tmp_path: Path, monkeypatch: pytest.M
         result = CliRunner().invoke(cli, shlex.split(line)[1:], prog_name="dyknow")
         assert result.exit_code == 0, f"{line}\n{result.output}"
         assert printed in ([], result.stdout.splitlines()), line
+    [table] = re.findall(r"```text\n(Table 1 .*?)```", README, flags=re.DOTALL)
+    score = CliRunner().invoke(cli, ["score", "--as-of", "2025-11-30"], prog_name="dyknow").stdout.splitlines()
+    assert [line for line in table.splitlines()[:-1] if line not in score] == [], "the last row is the demo's own"
