@@ -18,6 +18,13 @@ WDT: Final = "http://www.wikidata.org/prop/direct/"
 WDNO: Final = "http://www.wikidata.org/prop/novalue/"
 WDS: Final = "http://www.wikidata.org/entity/statement/"
 WDV: Final = "http://www.wikidata.org/value/"
+WDREF: Final = "http://www.wikidata.org/reference/"
+PR: Final = "http://www.wikidata.org/prop/reference/"
+PRV: Final = "http://www.wikidata.org/prop/reference/value/"
+PQNO: Final = "http://www.wikidata.org/prop/qualifier/novalue/"
+PRNO: Final = "http://www.wikidata.org/prop/reference/novalue/"
+PROV: Final = "http://www.w3.org/ns/prov#"
+GEO: Final = "http://www.opengis.net/ont/geosparql#"
 WIKIBASE: Final = "http://wikiba.se/ontology#"
 RDF_TYPE: Final = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 RDFS_LABEL: Final = "http://www.w3.org/2000/01/rdf-schema#label"
@@ -31,6 +38,7 @@ ENTITY: Final = "urn:dyknow:entity:"  # + label: a subject
 HOLDER: Final = "urn:dyknow:holder:"  # + subject label : property : holder label
 STATEMENT: Final = "urn:dyknow:statement:"  # + hash
 FACT: Final = "urn:dyknow:fact:"  # + subject : property
+UNKNOWN: Final = "urn:dyknow:unknown:"  # + node, : property: a value that Wikidata says is unknown
 
 GREGORIAN: Final = WD + "Q1985727"
 JULIAN: Final = WD + "Q1985786"
@@ -103,6 +111,18 @@ def fact_iri(subject_iri: str, prop: str) -> str:
     ('urn:dyknow:fact:Q38:P35', 'urn:dyknow:fact:BP:P169')
     """
     return f"{FACT}{subject_iri.removeprefix(WD).removeprefix(ENTITY)}:{prop}"
+
+
+def unknown_iri(node: str, prop: str | None = None) -> str:
+    """Name the value that a statement or reference says is unknown, its main one or that of a qualifier.
+
+    Wikidata's RDF has a blank node there; blank nodes do not merge when a file is loaded twice, names do.
+
+    >>> unknown_iri("http://www.wikidata.org/entity/statement/Q38-1F", "P582")
+    'urn:dyknow:unknown:Q38-1F:P582'
+    """
+    name = node.removeprefix(WDS).removeprefix(STATEMENT).removeprefix(WDREF)
+    return f"{UNKNOWN}{name}:{prop}" if prop else UNKNOWN + name
 
 
 def short(iri: str) -> str:

@@ -46,8 +46,20 @@ ORDER = (
 
 # Packages whose own modules have an order, too.
 INSIDE = {
-    "kg.sources": ("kg.sources.csvfile", "kg.sources.reviewed", "kg.sources.table", "kg.sources.published"),
-    "kg.snapshot": ("triples", "reading", "manifest", "files", "compare"),
+    "kg.sources": (
+        "csvfile",
+        "reviewed",
+        "table",
+        "published",
+        "entity",
+        "rdf",
+        "mirror",
+        "web",
+        "wikidata",
+        "queryservice",
+        "dumps",
+    ),
+    "kg.snapshot": ("triples", "reading", "manifest", "files", "compare", "doubts"),
     "dyknow.models": ("base", "scripted", "local"),
     "dyknow.commands": ("common", "graph", "asking", "judging", "pages"),
 }

@@ -166,7 +166,7 @@ def take(source: Source, folder: Path, date: Day | None = None, known: str | Non
     target = folder / format_day(day)
     if target.exists():
         raise _exists(target)
-    data = ntriples(source.rows)
+    data = ntriples(source.rows, source.triples)
     packed = _gzip(data)
     manifest = manifests.build(source, day=day, known=known or source.known, data=data, packed=packed)
     folder.mkdir(parents=True, exist_ok=True)

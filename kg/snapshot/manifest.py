@@ -43,6 +43,7 @@ def build(source: Source, *, day: Day, known: str | None, data: bytes, packed: b
         },
         "flags": [flag for fact, own in sorted(by_fact.items()) for flag in _flags(fact, own, day)],
         "notes": list(source.notes),
+        **({"provenance": dict(source.provenance)} if source.provenance else {}),
         "statements": {
             "digest": hashlib.sha256(data).hexdigest(),
             "bytes": len(data),

@@ -10,10 +10,11 @@ import pyoxigraph as ox
 
 from kg.dates import Time, next_day
 from kg.errors import DataError
-from kg.sources import Row
+from kg.sources import Row, Triple
 from kg.terms import (
     DY,
     PQ,
+    PQNO,
     PQV,
     PS,
     RDF_TYPE,
@@ -30,23 +31,21 @@ from kg.terms import (
     entity_iri,
     fact_iri,
     holder_iri,
+    unknown_iri,
 )
 
 RANKS: Final = {"normal": "NormalRank", "preferred": "PreferredRank", "deprecated": "DeprecatedRank"}
 TEAM_CLASSES: Final = ("club", "national", "racing")
 
-_PQNO: Final = "http://www.wikidata.org/prop/qualifier/novalue/"
-# Wikidata's RDF has a blank node for "unknown value"; blank nodes do not merge when a file is loaded twice, names do.
-_UNKNOWN: Final = "urn:dyknow:unknown:"
 
-
-def ntriples(rows: Sequence[Row]) -> bytes:
-    """Return the rows as sorted N-Triples without repetition; the order of the rows leaves no trace.
+def ntriples(rows: Sequence[Row], further: Sequence[Triple] = ()) -> bytes:
+    """Return the rows, and further triples, as sorted N-Triples without repetition; their order leaves no trace.
 
     Raises:
         DataError: a row is malformed.
     """
     lines = {f"{subject} {predicate} {value} .\n" for subject, predicate, value in _triples(in_order(rows))}
+    lines |= {f"{subject} {predicate} {value} .\n" for subject, predicate, value in further}
     return "".join(sorted(lines)).encode()
 
 
@@ -59,11 +58,10 @@ def _row_order(row: Row) -> tuple[str, ...]:
     times = (time and f"{time.text}/{time.precision}/{time.calendar}" for time in (row.start, row.end, row.point))
     names = (row.subject_id, row.subject, row.property, row.holder_id, row.holder, row.office)
     flags = (row.end_kind, row.rank, str(row.start_unknown), str(row.holder_unknown))
-    return (*(part or "" for part in (*names, *times)), *flags, *row.aliases)
+    return (*(part or "" for part in (*names, *times)), *flags, row.statement or "", *row.aliases)
 
 
-Triples = Iterator[tuple[str, str, str]]
-"""Subject, predicate and object as N-Triples writes them."""
+Triples = Iterator[Triple]
 
 
 def _iri(value: str) -> str:
@@ -98,7 +96,7 @@ def subject_iri(row: Row) -> str:
 def _value_iri(row: Row, statement: str) -> str | None:
     """Return the IRI of a row's main value; None for "no value"."""
     if row.holder_unknown:
-        return _UNKNOWN + statement.removeprefix(STATEMENT)
+        return unknown_iri(statement)
     if row.holder is None:
         return None
     return WD + row.holder_id if row.holder_id else holder_iri(row.subject, row.property, row.holder)
@@ -112,13 +110,17 @@ def _triples(rows: Sequence[Row]) -> Triples:
         _check(row)
         fact = row_fact(row)
         by_fact[fact].append(row)
-        start = f"{row.start.text}/{row.start.precision}" if row.start else ""
-        name = f"{fact}|{row.holder_id or _value_iri(row, STATEMENT)}|{start}"
-        seen[name] += 1
-        statement = STATEMENT + hashlib.sha1(f"{name}|{seen[name]}".encode(), usedforsecurity=False).hexdigest()
-        yield from _statement_triples(row, fact, statement)
+        yield from _statement_triples(row, fact, row.statement or _name(row, fact, seen))
     for fact, own in by_fact.items():
         yield from _fact_triples(fact, own)
+
+
+def _name(row: Row, fact: str, seen: Counter[str]) -> str:
+    """Name a statement without a Wikidata id by what it says; a changed end leaves the name as it is."""
+    start = f"{row.start.text}/{row.start.precision}" if row.start else ""
+    name = f"{fact}|{row.holder_id or _value_iri(row, STATEMENT)}|{start}"
+    seen[name] += 1
+    return STATEMENT + hashlib.sha1(f"{name}|{seen[name]}".encode(), usedforsecurity=False).hexdigest()
 
 
 def _check(row: Row) -> None:
@@ -149,7 +151,8 @@ def _fact_triples(fact: str, rows: Sequence[Row]) -> Triples:
     yield node, _iri(DY + "history"), _iri(DY + ("Full" if whole else "Extract"))
     if office := next((row.office for row in rows if row.office), None):
         yield node, _iri(DY + "office"), _english(office)
-    yield subject, _iri(RDFS_LABEL), _english(row.subject)
+    if not row.triples:
+        yield subject, _iri(RDFS_LABEL), _english(row.subject)
     yield _iri(WD + prop), _TYPE, _iri(WIKIBASE + "Property")
     yield _iri(WD + prop), _iri(WIKIBASE + "claim"), _iri(P + prop)
     yield _iri(WD + prop), _iri(WIKIBASE + "statementProperty"), _iri(PS + prop)
@@ -159,8 +162,16 @@ def _fact_triples(fact: str, rows: Sequence[Row]) -> Triples:
 
 def _statement_triples(row: Row, fact: str, statement: str) -> Triples:
     node, value = _iri(statement), _value_iri(row, statement)
-    yield _iri(subject_iri(row)), _iri(P + row.property), node
     yield _iri(fact), _iri(DY + "statement"), node
+    yield from _bound_triples(row, node)
+    if value is not None and row.team_class is not None:
+        yield _iri(value), _iri(DY + "teamClass"), _text(row.team_class)
+    yield from row.triples or _field_triples(row, statement, node, value)
+
+
+def _field_triples(row: Row, statement: str, node: str, value: str | None) -> Triples:
+    """Yield Wikidata's model of a statement, made of the fields of a row whose source has no RDF."""
+    yield _iri(subject_iri(row)), _iri(P + row.property), node
     yield node, _TYPE, _iri(WIKIBASE + "Statement")
     yield node, _iri(WIKIBASE + "rank"), _iri(WIKIBASE + RANKS[row.rank])
     if value is None:
@@ -168,16 +179,15 @@ def _statement_triples(row: Row, fact: str, statement: str) -> Triples:
     else:
         yield node, _iri(PS + row.property), _iri(value)
         yield from _holder_triples(row, _iri(value))
-    yield from _bound_triples(row, node)
     for prop, time in (("P580", row.start), ("P582", row.end), ("P585", row.point)):
         if time is not None:
             yield from _time_triples(node, prop, time)
     if row.end_kind is EndKind.NO_VALUE:
-        yield node, _TYPE, _iri(_PQNO + "P582")
+        yield node, _TYPE, _iri(PQNO + "P582")
     elif row.end_kind is EndKind.UNKNOWN:
-        yield node, _iri(PQ + "P582"), _iri(f"{_UNKNOWN}{statement.removeprefix(STATEMENT)}:P582")
+        yield node, _iri(PQ + "P582"), _iri(unknown_iri(statement, "P582"))
     if row.start_unknown:
-        yield node, _iri(PQ + "P580"), _iri(f"{_UNKNOWN}{statement.removeprefix(STATEMENT)}:P580")
+        yield node, _iri(PQ + "P580"), _iri(unknown_iri(statement, "P580"))
 
 
 def _holder_triples(row: Row, value: str) -> Triples:
@@ -187,8 +197,6 @@ def _holder_triples(row: Row, value: str) -> Triples:
         yield value, _iri(SKOS_ALT), _english(alias)
     if row.instance_of is not None:
         yield value, _iri(WDT + "P31"), _iri(WD + row.instance_of)
-    if row.team_class is not None:
-        yield value, _iri(DY + "teamClass"), _text(row.team_class)
 
 
 def _bound_triples(row: Row, node: str) -> Triples:

@@ -1,10 +1,14 @@
 """Where the statements of a snapshot come from. Every source gives the same rows; a snapshot is made of rows alone."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from kg.dates import Day, Time
 from kg.terms import EndKind
+
+Triple = tuple[str, str, str]
+"""Subject, predicate and object as N-Triples writes them."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,9 @@ class Row:
         instance_of: The team's class in Wikidata (P31).
         aliases: Other English names of the holder.
         whole: Whether the source holds the whole history of the fact.
+        statement: IRI of the statement's node, where the source has one; without it the node is named by a hash.
+        triples: The triples of statement, subject and value as Wikidata's RDF has them. Where they are given they stand
+            in the snapshot as they are, and only our own bounds and facts are added.
     """
 
     subject: str
@@ -50,6 +57,8 @@ class Row:
     instance_of: str | None = None
     aliases: tuple[str, ...] = ()
     whole: bool = True
+    statement: str | None = None
+    triples: tuple[Triple, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,6 +73,8 @@ class Source:
         known: How the date is known, where it is not a plain day.
         dropped: Team classes which the source leaves out; their absence says nothing.
         notes: Further sentences for the manifest.
+        provenance: Further fields for the manifest: which revision of each entity, redirects, what was not there.
+        triples: Triples that belong to no single statement, such as ``owl:sameAs`` of a redirect.
     """
 
     rows: Sequence[Row]
@@ -73,3 +84,5 @@ class Source:
     known: str | None = None
     dropped: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    triples: tuple[Triple, ...] = ()
