@@ -5,7 +5,7 @@ from importlib import metadata
 
 import click
 
-from dyknow.commands import asking, graph, judging, pages
+from dyknow.commands import asking, comparing, graph, judging, pages, snapshots
 from dyknow.commands.common import Group, debug_option
 
 SHORTEST = """\
@@ -44,7 +44,7 @@ def cli(ctx: click.Context) -> None:
 for _command in (
     graph.answers,
     graph.sparql,
-    graph.snapshots,
+    snapshots.snapshots,
     graph.serve,
     asking.benchmark,
     asking.run,
@@ -59,6 +59,9 @@ for _command in (
     pages.report,
 ):
     cli.add_command(_command)
+
+
+snapshots.snapshots.add_command(comparing.diff)
 
 
 def main() -> None:

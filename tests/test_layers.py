@@ -61,7 +61,7 @@ INSIDE = {
     ),
     "kg.snapshot": ("triples", "reading", "manifest", "files", "compare", "doubts"),
     "dyknow.models": ("base", "scripted", "local"),
-    "dyknow.commands": ("common", "graph", "asking", "judging", "pages"),
+    "dyknow.commands": ("common", "graph", "snapshots", "comparing", "asking", "judging", "pages"),
 }
 
 HEAVY = ("torch", "transformers", "gguf", "altair", "vl_convert", "sentence_transformers", "openai", "anthropic")

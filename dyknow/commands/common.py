@@ -234,6 +234,12 @@ def iso(days: Sequence[Day]) -> list[str]:
     return list(dict.fromkeys(map(format_day, days)))
 
 
+def describe(chosen: Snapshot) -> str:
+    """Name a snapshot with the start of its digest, and how its date is known where that is not plain."""
+    known = f"; {chosen.known}" if chosen.known else ""
+    return f"{chosen.id} ({chosen.digest[:12]}{known})"
+
+
 # Errors
 
 

@@ -1,4 +1,4 @@
-"""Commands of the knowledge graph: snapshots, answer sets, SPARQL, an endpoint."""
+"""Commands of the knowledge graph: answer sets, SPARQL, an endpoint."""
 
 import shutil
 import subprocess
@@ -11,12 +11,11 @@ import click
 import pyoxigraph as ox
 
 from dyknow.commands.common import (
-    DAY,
-    Group,
     Places,
     as_of_option,
     command,
     day_text,
+    describe,
     emit,
     example,
     format_option,
@@ -29,18 +28,12 @@ from dyknow.commands.common import (
 )
 from dyknow.tables import Format, Listing, as_json
 from kg import answers as answer_sets
-from kg import identity, snapshot
+from kg import identity
 from kg.answers import AnswerSet, Fact, Holder
-from kg.dates import Day, Span, format_day, format_span
+from kg.dates import Day, format_day, format_span
 from kg.errors import DataError, DyknowError, UsageError
-from kg.snapshot import Change, Snapshot, Statement
-from kg.sources import published, table
 from kg.store import open_store
 from kg.terms import EndKind, Rule, Standing
-
-SOURCES: Final = {"table": table.read, "published": published.read}
-"""Where a snapshot can be taken from."""
-
 
 # Answer sets
 
@@ -97,12 +90,6 @@ def find_subject(known: dict[str, Fact], subject: str, where: str) -> list[str]:
             f"Snapshot {where} has no subject {subject!r}.", hint=nearest(subject, labels, "dyknow benchmark show")
         )
     return found
-
-
-def describe(chosen: Snapshot) -> str:
-    """Name a snapshot with the start of its digest, and how its date is known where that is not plain."""
-    known = f"; {chosen.known}" if chosen.known else ""
-    return f"{chosen.id} ({chosen.digest[:12]}{known})"
 
 
 def _answer_table(found: Sequence[AnswerSet], everyone: bool) -> Listing:
@@ -230,171 +217,6 @@ def _term(term: object) -> object:
         integer = term.datatype.value.endswith("#integer")
         return int(term.value) if integer else term.value
     return term.value if isinstance(term, ox.NamedNode) else None if term is None else str(term)
-
-
-# Snapshots
-
-
-@click.group("snapshot", cls=Group)
-def snapshots() -> None:
-    """Dated copies of the graph: take, list, show, verify, compare.
-
-    A snapshot is a folder DATE/ with sorted N-Triples and a manifest. It is never changed and never overwritten; the
-    same facts give the same bytes. Two ship with dyknow.
-    """
-
-
-@snapshots.command(epilog=example("dyknow snapshot take --source table examples/facts.csv --date 2024-01-31"))
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "--source",
-    type=click.Choice(list(SOURCES)),
-    required=True,
-    help="What FILE is: `table`, a CSV table of facts (see examples/facts.csv); `published`, one of the study's files.",
-)
-@click.option(
-    "--date",
-    type=DAY,
-    metavar="DATE",
-    help="The day the facts show, as 2024-01-31, or `today`. It becomes the snapshot's name.",
-)
-@click.option("--known", metavar="TEXT", help="How the date is known, where it is not a plain day.")
-@places("snapshots")
-def take(file: Path, source: str, date: Day | None, known: str | None, places: Places) -> None:
-    """Freeze the statements of FILE as a snapshot.
-
-    It is written beside its place and renamed there, so it is whole or absent.
-    """
-    taken = snapshot.take(SOURCES[source](file), places.snapshots, date, known)
-    counts = taken.manifest["counts"]
-    note(f"Took snapshot {describe(taken)}: {counts['facts']} facts, {counts['statements']} statements.")
-    emit(f"{taken.path}\n")
-
-
-@snapshots.command("list", epilog=example("dyknow snapshot list"))
-@format_option
-@places("snapshots")
-def list_snapshots(form: Format, places: Places) -> None:
-    """List all snapshots, your own and those that ship, by date."""
-    columns = ("snapshot", "source", "facts", "statements", "triples", "digest", "known", "path")
-    rows = [
-        (
-            one.id,
-            one.manifest["source"]["name"],
-            *(one.manifest["counts"][key] for key in columns[2:5]),
-            one.digest if form != "table" else one.digest[:12],
-            one.known,
-            str(one.path),
-        )
-        for one in places.find()
-    ]
-    show(Listing(columns, rows) if form != "table" else Listing(columns[:-1], [row[:-1] for row in rows]), form)
-
-
-@snapshots.command("show", epilog=example("dyknow snapshot show 2025-11-30"))
-@click.argument("name", metavar="DATE")
-@format_option
-@places("snapshots")
-def show_snapshot(name: str, form: Format, places: Places) -> None:
-    """Show what a snapshot's manifest says.
-
-    Source, licence, counts, digests, notes, and how many facts it holds only an extract of. JSON gives the manifest.
-    """
-    chosen = places.named(name)
-    if form == "json":
-        emit(as_json(chosen.manifest))
-        return
-    show(Listing(("what", "value"), list(_manifest_rows(chosen))), form)
-
-
-def _manifest_rows(chosen: Snapshot) -> Iterator[tuple[str, object]]:
-    manifest = chosen.manifest
-    yield "date", chosen.id
-    if chosen.known:
-        yield "known", chosen.known
-    yield "source", f"{manifest['source']['name']}: {manifest['source']['description']}"
-    if chosen.dropped:
-        yield "left out by the source", f"{', '.join(sorted(chosen.dropped))} teams"
-    for key in ("facts", "statements", "triples"):
-        yield key, manifest["counts"][key]
-    yield "by property", ", ".join(f"{name} {count}" for name, count in manifest["counts"]["properties"].items())
-    extracts = sum(entry["history"] == "extract" for entry in manifest["coverage"].values())
-    yield "extracts", f"{extracts} facts have only a part of their history"
-    yield "flags", f"{len(manifest['flags'])} (see --format json)"
-    yield "licence", manifest["licence"]
-    yield "tool", manifest["tool"]
-    yield "digest", chosen.digest
-    yield "path", str(chosen.path)
-    for text in manifest["notes"]:
-        yield "note", text
-
-
-@snapshots.command(epilog=example("dyknow snapshot verify", "dyknow snapshot verify 2023-12-18"))
-@click.argument("names", metavar="[DATE]...", nargs=-1)
-@places("snapshots")
-def verify(names: tuple[str, ...], places: Places) -> None:
-    """Check snapshots byte by byte: all of them, or those named.
-
-    Digests, order and counts are worked out anew. Exit code 1 where one is damaged.
-    """
-    damaged = 0
-    for chosen in [places.named(name) for name in names] if names else places.find():
-        problems = snapshot.verify(chosen)
-        damaged += bool(problems)
-        emit(f"{chosen.id}: {'whole' if not problems else ' '.join(problems)}\n")
-    if damaged:
-        raise DyknowError(
-            f"{damaged} snapshot{'s are' if damaged > 1 else ' is'} damaged.", hint="Take or fetch it again."
-        )
-
-
-@snapshots.command(epilog=example("dyknow snapshot diff 2023-12-18 2025-11-30 --subject Poland"))
-@click.argument("before", metavar="OLDER")
-@click.argument("after", metavar="NEWER")
-@click.option("--subject", metavar="NAME", help="Only this subject, by its English label in any case.")
-@format_option
-@places("snapshots")
-def diff(before: str, after: str, subject: str | None, form: Format, places: Places) -> None:
-    """Show what changed from one snapshot to another.
-
-    Statements are paired by what they say. One that only one side has is `not covered` where the other side holds only
-    an extract of that fact: its absence there says nothing.
-    """
-    older, newer = places.named(before), places.named(after)
-    changes = snapshot.diff(older, newer, identity.load().entity)
-    if subject is not None:
-        labels = sorted({change.subject for change in changes})
-        changes = [change for change in changes if change.subject.casefold() == subject.casefold()]
-        if not changes and subject.casefold() not in {label.casefold() for label in labels}:
-            hint = nearest(subject, labels, "dyknow benchmark show")
-            raise UsageError(f"Nothing changed for a subject {subject!r}.", hint=hint)
-    note(f"From snapshot {describe(older)} to {describe(newer)}: {len(changes)} differences.")
-    columns = ("change", "fact", "subject", "entity", "holder", "before", "after")
-    rows = [_change_row(change) for change in changes]
-    if form == "table":
-        brief = [
-            (kind, f"{whom} {fact.rsplit('/', 1)[-1]}", holder, old, new)
-            for kind, fact, whom, _, holder, old, new in rows
-        ]
-        show(Listing(("change", "fact", "holder", "before", "after"), brief), form)
-    else:
-        show(Listing(columns, rows), form)
-
-
-def _change_row(change: Change) -> tuple[str, str, str, str, str, str | None, str | None]:
-    before, after = _tenure(change.before), _tenure(change.after)
-    return change.kind.value, change.fact, change.subject, change.entity, change.label, before, after
-
-
-def _tenure(statement: Statement | None) -> str | None:
-    if statement is None:
-        return None
-    rank = "" if statement.rank == "NormalRank" else f" {statement.rank}"
-    return f"{_span(statement.start)}–{_span(statement.end)}{rank}"
-
-
-def _span(span: Span | None) -> str:
-    return "" if span is None else format_span(*span)
 
 
 # An endpoint
