@@ -7,6 +7,7 @@
     ├── DataError             a file cannot be read as what it should be; names file, line and value
     ├── SnapshotError         a snapshot is missing, damaged, or already exists
     ├── QueryError            a SPARQL or SQL statement was refused
+    ├── SourceError           Wikidata or a service cannot be reached, or answers wrongly
     ├── RunError              a run's journal is missing, locked or damaged
     └── ModelError            a model cannot be loaded or asked
 
@@ -46,6 +47,10 @@ class SnapshotError(DyknowError):
 
 class QueryError(DyknowError):
     """A SPARQL or SQL statement was refused."""
+
+
+class SourceError(DyknowError):
+    """Wikidata or another service cannot be reached, or answers with what it should not."""
 
 
 class RunError(DyknowError):
