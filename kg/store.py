@@ -1,7 +1,7 @@
-"""A snapshot as a read-only Oxigraph store, and the one way to ask it.
+"""A snapshot as a read-only Oxigraph store or behind a SPARQL endpoint, and the one way to ask it.
 
 The store is a cache of the snapshot, keyed by its digest: built beside, renamed, then only ever opened read-only, so
-that any number of commands can use it at once.
+that any number of commands can use it at once. An endpoint holds the same triples in somebody else's store.
 """
 
 import os
@@ -10,14 +10,18 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
+import orjson
 import pyoxigraph as ox
 
-from kg.errors import QueryError, SnapshotError
+from kg.errors import QueryError, SnapshotError, SourceError, UsageError
 from kg.resources import query
 from kg.snapshot import Snapshot
 from kg.terms import XSD
+
+if TYPE_CHECKING:
+    import httpx
 
 Value = str | int | bool
 Row = Mapping[str, Value]
@@ -25,6 +29,9 @@ Row = Mapping[str, Value]
 
 Term = ox.NamedNode | ox.Literal | None
 """What may be bound: an IRI, a literal, or None for UNDEF."""
+
+QUERY_BYTES: Final = 1_000_000
+"""How long a query's text may grow: services and the proxies before them often take no more than a mebibyte."""
 
 
 class Graph(Protocol):
@@ -44,9 +51,29 @@ class Graph(Protocol):
         ...
 
 
-def select(graph: Graph, name: str, variables: str, values: Sequence[Sequence[Term]]) -> list[Row]:
-    """Run ``queries/kg/NAME.rq`` with ``values`` bound to ``variables`` and return its solutions."""
-    return list(graph.rows(bind(query(f"kg/{name}.rq"), variables, values)))
+def select(
+    graph: Graph, name: str, variables: str, values: Sequence[Sequence[Term]], longest: int = QUERY_BYTES
+) -> list[Row]:
+    """Run ``queries/kg/NAME.rq`` with ``values`` bound to ``variables`` and return its solutions.
+
+    Values that would make the text longer than ``longest`` bytes are asked for in several queries and the solutions
+    joined. That is right because each of our queries answers for every row of its values alone.
+    """
+    text = query(f"kg/{name}.rq")
+    batches = _batches(values, longest - len(text.encode()))
+    return [row for batch in batches for row in graph.rows(bind(text, variables, batch))]
+
+
+def _batches(values: Sequence[Sequence[Term]], room: int) -> Iterator[Sequence[Sequence[Term]]]:
+    """Cut values so that each batch, filled into a query's one block, takes no more than ``room`` bytes."""
+    first = size = 0
+    for number, row in enumerate(values):
+        own = sum(len(str(term).encode()) + 1 for term in row) + 4  # UNDEF is no longer than None and a space
+        if number > first and size + own > room:
+            yield values[first:number]
+            first, size = number, 0
+        size += own
+    yield values[first:]
 
 
 def bind(text: str, variables: str, values: Sequence[Sequence[Term]]) -> str:
@@ -119,11 +146,22 @@ def _value(term: object) -> Value:
     """Return a term as a plain value."""
     if not isinstance(term, ox.Literal):
         return term.value if isinstance(term, ox.NamedNode | ox.BlankNode) else str(term)
-    if term.datatype.value == XSD + "integer":
-        return int(term.value)
-    if term.datatype.value == XSD + "boolean":
-        return term.value == "true"
-    return term.value
+    return _literal(term.value, term.datatype.value)
+
+
+RESULTS_JSON: Final = "application/sparql-results+json"
+TRIPLES: Final = "application/n-triples"
+QUERY_TIMEOUT_S: Final = 60.0
+REDIRECTS: Final = 5
+
+INTEGERS: Final = frozenset(XSD + name for name in ("integer", "int", "long", "short", "nonNegativeInteger"))
+"""xsd:integer and what engines make of it: QLever answers with xsd:int."""
+
+
+def _literal(text: str, datatype: str | None) -> Value:
+    if datatype in INTEGERS:
+        return int(text)
+    return text in {"true", "1"} if datatype == XSD + "boolean" else text
 
 
 def cache_folder() -> Path:
@@ -168,3 +206,185 @@ def _build(snapshot: Snapshot, folder: Path) -> None:
                 raise
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+
+
+class Endpoint:
+    """The triples of a snapshot behind a SPARQL 1.1 endpoint; every query of ``queries/kg`` runs there unchanged.
+
+    >>> with Endpoint("http://127.0.0.1:7878/query", "2025-11-30") as endpoint:
+    ...     endpoint.name
+    '2025-11-30'
+
+    An answer counts only when it is whole: a body that is cut off, is no SPARQL result, or was shortened by the
+    service is an error, never a smaller answer.
+    """
+
+    def __init__(
+        self, url: str, name: str, *, client: "httpx.Client | None" = None, timeout_s: float = QUERY_TIMEOUT_S
+    ) -> None:
+        """Prepare to ask an endpoint; nothing is sent yet.
+
+        Args:
+            url: where it takes queries, such as ``http://127.0.0.1:7878/query``; it may name a user and password.
+            name: the date of the snapshot it holds.
+            client: sends the requests; the endpoint closes only a client it made itself.
+            timeout_s: how long one query may take.
+        """
+        import httpx  # noqa: PLC0415  # takes a tenth of a second, which commands that only read files need not wait
+
+        try:
+            self._url = httpx.URL(url)
+        except (httpx.InvalidURL, TypeError) as error:
+            raise UsageError(f"{url!r} is no address: {error}") from error
+        if self._url.scheme not in {"http", "https"} or not self._url.host:
+            raise UsageError(f"{url!r} is no address of an endpoint.", hint="It begins with http:// or https://.")
+        self._name = name
+        self._own = client is None
+        self._client = client or httpx.Client(timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, 10)))
+        self._form = False
+
+    @property
+    def name(self) -> str:
+        """The snapshot's date."""
+        return self._name
+
+    @property
+    def url(self) -> str:
+        """The address, without any password."""
+        return str(self._url.copy_with(username=None, password=None)) if self._url.userinfo else str(self._url)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections it opened."""
+        if self._own:
+            self._client.close()
+
+    def rows(self, text: str) -> Iterator[Row]:
+        """Yield the solutions of a SELECT query; see `Graph.rows`. Nothing is yielded before the answer is whole.
+
+        Raises:
+            QueryError: the endpoint refuses the query, or it is not a SELECT.
+            SourceError: the endpoint is not reached in time, or answers with anything but a whole result.
+        """
+        document = self._document(self._post(text, RESULTS_JSON))
+        if "boolean" in document:
+            raise QueryError("The query is not a SELECT.", hint="Use SELECT for rows.")
+        try:
+            found = [
+                {name: _json_value(term) for name, term in solution.items()}
+                for solution in document["results"]["bindings"]
+            ]
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise self._wrong(f"with JSON that is no SPARQL result ({error!r})") from error
+        return iter(found)
+
+    def query(self, text: str) -> "ox.QuerySolutions | ox.QueryBoolean | Iterator[ox.Triple]":
+        """Run any read-only query and return pyoxigraph's own kinds of result, as `Store.query` does.
+
+        Raises:
+            QueryError: the endpoint refuses the query.
+            SourceError: the endpoint is not reached in time, or answers with anything but a whole result.
+        """
+        response = self._post(text, f"{RESULTS_JSON}, {TRIPLES}")
+        try:
+            if _media_type(response) in {TRIPLES, "text/plain"}:
+                quads = list(ox.parse(response.content, format=ox.RdfFormat.N_TRIPLES))
+                return iter([quad.triple for quad in quads])
+            document = self._document(response)
+            kept = {key: document[key] for key in ("head", "results", "boolean") if key in document}
+            result = ox.parse_query_results(orjson.dumps(kept), format=ox.QueryResultsFormat.JSON)
+        except SyntaxError as error:
+            raise self._wrong(f"with a result that cannot be read ({error})") from error
+        return result
+
+    def _post(self, text: str, accept: str) -> "httpx.Response":
+        """Return the answer to a query, its body read to the end."""
+        target = self._url
+        for _ in range(REDIRECTS + 1):
+            response = self._send(target, text, accept)
+            if response.status_code == 415 and not self._form:
+                self._form = True  # an older service, which knows only HTML forms
+                continue
+            if not response.is_redirect:
+                self._check(response)
+                return response
+            target = self._next(target, response)
+        raise self._wrong("with one redirect after another")
+
+    def _send(self, target: "httpx.URL", text: str, accept: str) -> "httpx.Response":
+        import httpx  # noqa: PLC0415  # as above
+
+        headers = {"Accept": accept}
+        try:
+            if self._form:
+                return self._client.post(target, data={"query": text}, headers=headers, follow_redirects=False)
+            headers["Content-Type"] = "application/sparql-query; charset=utf-8"
+            return self._client.post(target, content=text.encode(), headers=headers, follow_redirects=False)
+        except httpx.TimeoutException as error:
+            raise SourceError(
+                f"The endpoint {self.url} did not answer in time.", hint="Is it overloaded, or the query too large?"
+            ) from error
+        except (httpx.DecodingError, httpx.RemoteProtocolError, httpx.ReadError) as error:
+            raise self._wrong(f"with a body that is cut off or damaged ({error})") from error
+        except httpx.HTTPError as error:
+            raise SourceError(
+                f"The endpoint {self.url} cannot be reached: {error}", hint="Is it running? See dyknow serve --help."
+            ) from error
+
+    def _next(self, target: "httpx.URL", response: "httpx.Response") -> "httpx.URL":
+        """Return where a redirect leads: the same host, or the same host over TLS; a query goes nowhere else."""
+        there = target.join(response.headers.get("Location", ""))
+        same = (there.scheme, there.host, there.port) == (target.scheme, target.host, target.port)
+        safer = (target.scheme, there.scheme) == ("http", "https") and there.host == target.host and there.port is None
+        if not (same or safer):
+            raise SourceError(
+                f"The endpoint {self.url} redirects to {there.host}, another host.", hint="Give its own address."
+            )
+        return there.copy_with(userinfo=target.userinfo)
+
+    def _check(self, response: "httpx.Response") -> None:
+        code = response.status_code
+        if code == 400:
+            raise QueryError(f"The endpoint {self.url} refused the query: {_excerpt(response)}")
+        if code != 200:
+            raise self._wrong(f"with HTTP {code}: {_excerpt(response)}")
+        # Virtuoso says by these that it stopped at its limit of rows, or of time.
+        if "X-SPARQL-MaxRows" in response.headers or "X-SQL-State" in response.headers:
+            raise self._wrong("with a part of the result only", "Raise ResultSetMaxRows and MaxQueryExecutionTime.")
+
+    def _document(self, response: "httpx.Response") -> dict[str, Any]:
+        """Return the JSON of a result."""
+        if _media_type(response) not in {RESULTS_JSON, "application/json"}:
+            raise self._wrong(f"with {_media_type(response) or 'no content type'}: {_excerpt(response)}")
+        try:
+            document = orjson.loads(response.content)
+        except orjson.JSONDecodeError as error:
+            raise self._wrong(f"with JSON that is cut off or damaged ({error})") from error
+        if not isinstance(document, dict) or not ("boolean" in document or "results" in document):
+            raise self._wrong("with JSON that is no SPARQL result")
+        return document
+
+    def _wrong(self, what: str, hint: str = "Is it the address of a SPARQL 1.1 endpoint?") -> SourceError:
+        return SourceError(f"The endpoint {self.url} answers {what}.", hint=hint)
+
+
+def _json_value(term: Mapping[str, str]) -> Value:
+    """Return a term of a JSON result as `_value` returns one of the store."""
+    if term["type"] in {"uri", "bnode"}:
+        return term["value"]
+    return _literal(term["value"], term.get("datatype"))
+
+
+def _media_type(response: "httpx.Response") -> str:
+    return str(response.headers.get("Content-Type", "")).partition(";")[0].strip().lower()
+
+
+def _excerpt(response: "httpx.Response") -> str:
+    """Return the first words of a body, without mark-up, for an error."""
+    words = re.sub(r"<[^>]*>|\s+", " ", response.text[:2000])
+    return " ".join(words.split())[:200] or "nothing"
