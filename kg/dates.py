@@ -137,6 +137,30 @@ def time_from_json(value: Mapping[str, Any]) -> Time:
     return replace(time, timezone=timezone, before=before, after=after)
 
 
+def time_from_rdf(lexical: str, precision: int, calendar: str = GREGORIAN) -> Time:
+    """Return the time of a value node of Wikidata's RDF; its span is that of the JSON value it was made from.
+
+    The text is only like the JSON's: RDF writes 2015-01-01 for the year 2015, and a Julian day as the Gregorian one.
+
+    Args:
+        lexical: the xsd:dateTime, e.g. ``2015-01-01T00:00:00Z``.
+        precision: Wikidata's precision.
+        calendar: IRI of the calendar model.
+
+    Raises:
+        DataError: as `parse_time`.
+
+    >>> time_from_rdf("-0386-01-01T00:00:00Z", 9).span == parse_time("-0387-00-00T00:00:00Z", 9).span
+    True
+    """
+    sign, text = ("-", lexical[1:]) if lexical.startswith("-") else ("+", lexical.removeprefix("+"))
+    year, hyphen, rest = text.partition("-")
+    if precision >= YEAR and year.isdecimal() and (sign == "-" or not int(year)):
+        sign, year = "-", f"{int(year) + 1:04d}"  # back to years without a year 0, as JSON counts them
+    # A day has been turned into a Gregorian one already.
+    return parse_time(f"{sign}{year}{hyphen}{rest}", precision, GREGORIAN if precision >= DAY else calendar)
+
+
 def _parts(text: str) -> tuple[int, int, int]:
     """Return year (negative before Christ, as written: no year 0), month and day."""
     match = _TIME.fullmatch(text)

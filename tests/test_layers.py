@@ -58,6 +58,7 @@ INSIDE = {
         "wikidata",
         "queryservice",
         "dumps",
+        "fetch",
     ),
     "kg.snapshot": ("triples", "reading", "manifest", "files", "compare", "doubts"),
     "dyknow.models": ("base", "scripted", "local"),

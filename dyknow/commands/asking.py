@@ -16,7 +16,19 @@ from dyknow import benchmark as benchmarks
 from dyknow import named, published, results
 from dyknow import run as runs_
 from dyknow.benchmark import Benchmark, Fact
-from dyknow.commands.common import Group, Places, command, emit, example, format_option, nearest, note, places, show
+from dyknow.commands.common import (
+    Group,
+    Places,
+    command,
+    duration,
+    emit,
+    example,
+    format_option,
+    nearest,
+    note,
+    places,
+    show,
+)
 from dyknow.models.base import Style
 from dyknow.run import Progress, RunInfo
 from dyknow.tables import Format, Listing, as_json
@@ -270,18 +282,6 @@ def progress_line(progress: Progress) -> str:
     if progress.left:
         parts.append(f"{duration(progress.left)} left")
     return f"{', '.join(parts):<72}"
-
-
-def duration(seconds: float) -> str:
-    """Return a time as a person says it.
-
-    >>> duration(25), duration(150), duration(7260)
-    ('25 s', '2 min 30 s', '2 h 1 min')
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s" if minutes else f"{rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
 
 
 @click.group("runs", cls=Group)

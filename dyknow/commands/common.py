@@ -240,6 +240,18 @@ def describe(chosen: Snapshot) -> str:
     return f"{chosen.id} ({chosen.digest[:12]}{known})"
 
 
+def duration(seconds: float) -> str:
+    """Return a time as a person says it.
+
+    >>> duration(25), duration(150), duration(7260)
+    ('25 s', '2 min 30 s', '2 h 1 min')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
 # Errors
 
 

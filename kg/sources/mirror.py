@@ -1,1 +1,310 @@
-"""Statements in Wikidata's RDF, whatever brought them, as the rows of a snapshot."""
+"""Statements in Wikidata's RDF, whatever brought them, as the rows of a snapshot.
+
+RDF is what the sources have in common: documents and dumps are turned into it, the query service speaks it. A row is
+read from its triples alone, so that equal triples give equal snapshots.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+
+import pyoxigraph as ox
+
+from kg.dates import Day, Time, time_from_rdf
+from kg.errors import DataError
+from kg.sources import Row, Source, Triple
+from kg.sources.entity import Entity, Named
+from kg.sources.rdf import StatementRdf, statements
+from kg.sources.reviewed import property_labels, team_classes
+from kg.terms import (
+    OWL_SAME_AS,
+    PQ,
+    PQNO,
+    PQV,
+    PS,
+    RDF_TYPE,
+    RDFS_LABEL,
+    SKOS_ALT,
+    UNKNOWN,
+    WD,
+    WDNO,
+    WDT,
+    WIKIBASE,
+    XSD,
+    EndKind,
+)
+
+OFFICES: Final = {"P35": "P1906", "P6": "P1313"}
+"""The property that names the office which a property's holders hold."""
+
+_RANKS: Final = {"NormalRank": "normal", "PreferredRank": "preferred", "DeprecatedRank": "deprecated"}
+_TERM: Final = re.compile(r'<([^<>]*)>|"((?:[^"\\]|\\.)*)"(?:@[A-Za-z0-9-]+|\^\^<[^<>]*>)?')
+_ITEM: Final = re.compile(r"[QP][1-9]\d*")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One subject as a source has it.
+
+    Attributes:
+        asked: The id it was asked for by; another one where that is a redirect.
+        id: The id its statements stand under.
+        label: Text and language.
+        statements: Those of the wanted properties, and of those that name their offices.
+        revision: The revision they come from, where it is known.
+        modified: When that revision was made, where it is known.
+    """
+
+    asked: str
+    id: str
+    label: tuple[str, str] | None
+    statements: Sequence[StatementRdf]
+    revision: int | None = None
+    modified: str | None = None
+
+
+def needed(properties: Iterable[str]) -> frozenset[str]:
+    """Return the properties to fetch for the wanted ones: these, and those that name their offices."""
+    wanted = frozenset(properties)
+    return wanted | {OFFICES[prop] for prop in wanted if prop in OFFICES}
+
+
+def subject(entity: Entity, properties: Collection[str]) -> Subject:
+    """Return an entity document as a subject, with what `needed` says of the wanted properties."""
+    found = statements(entity, needed(properties))
+    return Subject(entity.asked, entity.id, entity.label, found, entity.revision, entity.modified)
+
+
+class _Bound(NamedTuple):
+    """A start or an end as a statement has it."""
+
+    time: Time | None
+    unknown: bool
+
+
+class _Read:
+    """The triples of one statement by node and predicate."""
+
+    def __init__(self, statement: StatementRdf) -> None:
+        self.statement = statement
+        self._objects: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for node, predicate, value in statement.triples:
+            self._objects[node[1:-1], predicate[1:-1]].append(_plain(value))
+
+    def all(self, predicate: str, node: str | None = None) -> list[str]:
+        return self._objects.get((node or self.statement.node, predicate), [])
+
+    def one(self, predicate: str, node: str | None = None) -> str | None:
+        return min(self.all(predicate, node), default=None)
+
+    @property
+    def rank(self) -> str:
+        return _RANKS.get((self.one(WIKIBASE + "rank") or "").removeprefix(WIKIBASE), "normal")
+
+    def bound(self, prop: str) -> _Bound:
+        """Return the time of a qualifier; several times are one that may be any of them."""
+        times = [time for node in self.all(PQV + prop) if (time := self._time(node))]
+        unknown = any(value.startswith(UNKNOWN) for value in self.all(PQ + prop))
+        if not times:
+            return _Bound(None, unknown)
+        first = min(times, key=lambda time: (time.span, time.text))
+        span = first.span[0], max(time.span[1] for time in times)
+        return _Bound(replace(first, span=span), False)
+
+    def _time(self, node: str) -> Time | None:
+        value, precision = self.one(WIKIBASE + "timeValue", node), self.one(WIKIBASE + "timePrecision", node)
+        calendar = self.one(WIKIBASE + "timeCalendarModel", node)
+        if value is None or precision is None or calendar is None:
+            return None
+        try:
+            return time_from_rdf(value, int(precision), calendar)
+        except (DataError, ValueError):
+            return None  # a day that is none; the triples keep what Wikidata says
+
+    def ends(self) -> tuple[Time | None, EndKind]:
+        bound = self.bound("P582")
+        if bound.time is not None:
+            return bound.time, EndKind.KNOWN
+        if bound.unknown:
+            return None, EndKind.UNKNOWN
+        return None, EndKind.NO_VALUE if PQNO + "P582" in self.all(RDF_TYPE) else EndKind.OPEN
+
+    def value(self) -> str | None:
+        """Return the IRI of the main value; None for "no value"; raises where it is no entity."""
+        prop = self.statement.property
+        if value := self.one(PS + prop):
+            return value
+        if WDNO + prop in self.all(RDF_TYPE):
+            return None
+        raise DataError(f"The statement {self.statement.node} has no value.")
+
+
+def _plain(term: str) -> str:
+    """Return the IRI or the lexical form of a term; escapes matter to none that is read here."""
+    match = _TERM.fullmatch(term)
+    if match is None:
+        raise DataError(f"{term!r} is no term.")
+    return match[1] if match[1] is not None else match[2]
+
+
+def _item(iri: str | None) -> str | None:
+    """Return the id of an entity's IRI."""
+    name = (iri or "").removeprefix(WD)
+    return name if iri and iri.startswith(WD) and _ITEM.fullmatch(name) else None
+
+
+def value_ids(subjects: Iterable[Subject]) -> set[str]:
+    """Return the ids of all that a snapshot must know more of: holders, offices, properties without a known label."""
+    found = set()
+    for one in subjects:
+        for statement in one.statements:
+            values = (value for _, predicate, value in statement.triples if predicate == f"<{PS}{statement.property}>")
+            found |= {name for value in values if (name := _item(_plain(value)))}
+            found |= {statement.property} - property_labels().keys() - set(OFFICES.values())
+    return found
+
+
+def office(one: Subject, prop: str, day: Day) -> str | None:
+    """Return the id of the office that a property's holders hold on a day, as the subject itself says.
+
+    Of several the preferred one counts, then the one that began last.
+    """
+    found = []
+    for statement in one.statements:
+        if statement.property != OFFICES.get(prop):
+            continue
+        read = _Read(statement)
+        start, (end, kind) = read.bound("P580").time, read.ends()
+        gone = kind is EndKind.UNKNOWN or (end is not None and end.span[1] <= day)
+        if read.rank == "deprecated" or gone or (start is not None and start.span[0] > day):
+            continue
+        if item := _item(read.one(PS + statement.property)):
+            found.append((read.rank == "preferred", start.span[0] if start else -99_999_999, item))
+    return max(found)[2] if found else None
+
+
+def source(
+    subjects: Sequence[Subject],
+    names: Mapping[str, Named],
+    wanted: Mapping[str, Collection[str]],
+    day: Day,
+    *,
+    name: str,
+    description: str,
+    notes: Sequence[str] = (),
+    provenance: Mapping[str, Any] | None = None,
+) -> Source:
+    """Return the wanted statements of subjects as the rows of a snapshot.
+
+    Args:
+        subjects: as a source has them.
+        names: what it has of the entities in `value_ids`, by the id that statements use.
+        wanted: properties by the id a subject was asked for by.
+        day: the day the snapshot shows; it decides the title of an office.
+        name: short name of the source, for the manifest.
+        description: one sentence of it.
+        notes: further sentences.
+        provenance: further fields.
+    """
+    reading = _Reading(names, day)
+    rows, skipped = [], 0
+    for one in sorted(subjects, key=lambda s: (s.id, s.asked)):
+        for statement in one.statements:
+            if statement.property in wanted[one.asked]:
+                row = reading.row(one, statement)
+                rows += [row] if row else []
+                skipped += row is None
+    if skipped:
+        notes = [*notes, f"{skipped} statements whose value is no entity were left out."]
+    return Source(
+        rows,
+        name,
+        description,
+        date=day,
+        notes=tuple(notes),
+        provenance={**_provenance(subjects, names), **(provenance or {})},
+        triples=tuple(sorted(_redirects(subjects, names))),
+    )
+
+
+def _provenance(subjects: Sequence[Subject], names: Mapping[str, Named]) -> dict[str, Any]:
+    entities = {one.id: {"revision": one.revision, "modified": one.modified} for one in subjects}
+    pairs = {one.asked: one.id for one in (*subjects, *names.values()) if one.asked != one.id}
+    return {"entities": dict(sorted(entities.items())), "redirects": dict(sorted(pairs.items()))}
+
+
+def _redirects(subjects: Sequence[Subject], names: Mapping[str, Named]) -> Iterator[Triple]:
+    for one in (*subjects, *names.values()):
+        if one.asked != one.id:
+            yield f"<{WD}{one.asked}>", f"<{OWL_SAME_AS}>", f"<{WD}{one.id}>"
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """Makes rows of statements."""
+
+    names: Mapping[str, Named]
+    day: Day
+
+    def row(self, one: Subject, statement: StatementRdf) -> Row | None:
+        """Return the row of a statement; None where its value is no entity."""
+        read, prop = _Read(statement), statement.property
+        try:
+            value = read.value()
+        except DataError:
+            return None
+        item, unknown = _item(value), value is not None and value.startswith(UNKNOWN)
+        if value is not None and item is None and not unknown:
+            return None
+        holder, start, (end, kind) = self.names.get(item or ""), read.bound("P580"), read.ends()
+        return Row(
+            subject=one.label[0] if one.label else one.id,
+            subject_id=one.id,
+            property=prop,
+            property_label=self._property_label(prop),
+            holder=None if value is None or unknown else holder.label[0] if holder and holder.label else item,
+            holder_id=item,
+            holder_unknown=unknown,
+            office=self._office(one, prop),
+            start=start.time,
+            start_unknown=start.unknown,
+            end=end,
+            end_kind=kind,
+            point=read.bound("P585").time,
+            rank=read.rank,
+            team_class=_team_class(holder) if prop == "P54" and holder else None,
+            statement=statement.node,
+            triples=(*statement.triples, *_label(one.id, one.label), *_named(holder)),
+        )
+
+    def _office(self, one: Subject, prop: str) -> str | None:
+        named = self.names.get(office(one, prop, self.day) or "")
+        return named.label[0] if named and named.label else None
+
+    def _property_label(self, prop: str) -> str | None:
+        named = self.names.get(prop)
+        return property_labels().get(prop) or (named.label[0] if named and named.label else None)
+
+
+def _team_class(team: Named) -> str | None:
+    """Return the class of a team by its P31; a national team is one whatever else it is."""
+    classes = {team_classes()[item] for item in team.instance_of if item in team_classes()}
+    return next((name for name in ("national", "racing", "club") if name in classes), None)
+
+
+def _label(item: str, label: tuple[str, str] | None) -> list[Triple]:
+    return [(f"<{WD}{item}>", f"<{RDFS_LABEL}>", str(ox.Literal(label[0], language=label[1])))] if label else []
+
+
+def _named(one: Named | None) -> list[Triple]:
+    """Return the triples of what a snapshot says of a value."""
+    if one is None:
+        return []
+    node = f"<{WD}{one.asked}>"
+    found = _label(one.asked, one.label)
+    found += [(node, f"<{SKOS_ALT}>", str(ox.Literal(text, language=language))) for text, language in one.aliases]
+    found += [(node, f"<{WDT}P31>", f"<{WD}{item}>") for item in one.instance_of]
+    found += [(node, f"<{WDT}P570>", f'"{lexical}"^^<{XSD}dateTime>') for lexical in one.died]
+    return found

@@ -40,3 +40,10 @@ def extracts(edition: str) -> frozenset[tuple[str, str]]:
     columns = ("edition", "subject", "property", "earlier", "missing", "reason")
     rows = read_lines(table("extracts.csv"), columns)
     return frozenset((row["subject"], row["property"]) for _, row in rows if row["edition"] == edition)
+
+
+@cache
+def team_classes() -> dict[str, str]:
+    """Return the class of a team, "club", "national" or "racing", by the id of what it is an instance of."""
+    rows = read_lines(table("team-classes.csv"), ("item", "label", "class"))
+    return {row["item"]: row["class"] for _, row in rows}
