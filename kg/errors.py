@@ -50,7 +50,16 @@ class QueryError(DyknowError):
 
 
 class SourceError(DyknowError):
-    """Wikidata or another service cannot be reached, or answers with what it should not."""
+    """Wikidata or a service cannot be reached, or answers wrongly; the message names the address and what was seen.
+
+    Attributes:
+        kind: "unreachable", "busy" (it asks to wait), "time-out", "absent" (there is no such thing there), "offline"
+            (it is not in the store of responses), or "wrong" (every other answer that is none).
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None, kind: str = "wrong") -> None:
+        super().__init__(message, hint=hint)
+        self.kind = kind
 
 
 class RunError(DyknowError):

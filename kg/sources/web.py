@@ -1,1 +1,624 @@
-"""HTTP as a good citizen: named, patient, checked whole, and stored raw so that nothing is fetched twice."""
+"""HTTP as a good citizen: named, patient, checked whole, and stored raw so that nothing is fetched twice.
+
+Requests go out one after the other. An answer counts only when it came whole, is what was asked for and passes the
+caller's check; then it is stored. Everything else is asked again, as the server wishes or else with growing pauses,
+until patience ends in a `SourceError`.
+"""
+
+import contextlib
+import gzip
+import hashlib
+import json
+import os
+import random
+import ssl
+import tempfile
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from functools import cached_property
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final, NoReturn, Self
+from urllib.parse import urlencode
+
+import httpx
+import orjson
+
+from kg.errors import SourceError, UsageError
+
+Json = Any
+"""Parsed JSON, whatever it turns out to be."""
+
+Check = Callable[[Json], None]
+"""Looks at a parsed answer and raises `Fault` where it is not what was asked for."""
+
+JSON: Final = "application/json"
+SPARQL_JSON: Final = "application/sparql-results+json"
+
+_SHOWN: Final = 80
+_LONGEST_ADDRESS: Final = 160
+_LONGEST_PAUSE: Final = 60.0
+_MOST_REDIRECTS: Final = 5
+_KEPT: Final = "What is finished is kept: run the same command again later."
+_PERMANENT_REDIRECTS: Final = frozenset({307, 308})
+_REDIRECTS: Final = frozenset({301, 302, 303}) | _PERMANENT_REDIRECTS
+_TIMEOUTS: Final = (b"TimeoutException", b"Query timeout", b"query timed out")
+
+
+@dataclass(frozen=True)
+class Manners:
+    """How we behave towards a server.
+
+    Attributes:
+        contact: A mail address or page by which an operator can reach who runs this; goes into the User-Agent.
+        timeout_s: The longest wait for a connection, or for the next bytes.
+        deadline_s: The longest time for one whole answer: a server that drips must not hold us for ever.
+        attempts: How often a request is sent before a wrong answer is final.
+        patience_s: The longest total wait between the attempts of one request. A server that says it is busy is asked
+            again until this is spent, however many attempts that takes.
+        maxlag: Wikidata refuses a request while its copies lag by more than these seconds, and we come back later.
+        biggest: The longest answer in bytes, unpacked.
+    """
+
+    contact: str | None = None
+    timeout_s: float = 60.0
+    deadline_s: float = 300.0
+    attempts: int = 6
+    patience_s: float = 300.0
+    maxlag: int = 5
+    biggest: int = 256 * 2**20
+
+    def __post_init__(self) -> None:
+        if self.contact is not None and not (self.contact.isascii() and self.contact.isprintable() and self.contact):
+            raise UsageError(
+                f"The contact {self.contact!r} cannot stand in a User-Agent.",
+                hint="Give a mail address or the address of a page.",
+            )
+
+    @cached_property
+    def user_agent(self) -> str:
+        """What Wikimedia's policy asks for: tool and version, where to turn to, library."""
+        version, page = _about()
+        comment = "; ".join(part for part in (page, self.contact) if part)
+        return f"dyknow/{version} {f'({comment}) ' if comment else ''}python-httpx/{httpx.__version__}"
+
+
+class Fault(Exception):
+    """What is wrong with one answer; `Web` asks again or makes a `SourceError` of it.
+
+    Attributes:
+        what: Follows the address in a sentence: "answered HTTP 500".
+        kind: As in `SourceError`.
+        retry: Whether asking again can help.
+        after: The seconds the server asks to wait.
+    """
+
+    def __init__(self, what: str, *, kind: str = "wrong", retry: bool = True, after: float | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.kind = kind
+        self.retry = retry
+        self.after = after
+
+
+class Responses:
+    """The answers as they came, one compressed file each, so that a crash or a second run fetches nothing again.
+
+    An entry is one line of JSON that says whence and how long, then the body, gzipped: ``zcat`` shows it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def get(self, key: str) -> bytes | None:
+        """Return the body stored under a key; None where there is none or it is damaged."""
+        try:
+            head, _, body = gzip.decompress(self._path(key).read_bytes()).partition(b"\n")
+            whole = orjson.loads(head)["bytes"] == len(body)
+        except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error):
+            return None  # fetched again
+        return body if whole else None
+
+    def put(self, key: str, url: str, body: bytes) -> None:
+        """Store a body; after a crash it is there whole or not at all.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        path = self._path(key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        head = orjson.dumps({"url": url, "bytes": len(body)}) + b"\n"
+        descriptor, name = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(gzip.compress(head + body, compresslevel=6, mtime=0))
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+        _sync(path.parent)
+
+    def _path(self, key: str) -> Path:
+        return self.folder / key[:2] / f"{key}.gz"
+
+
+@dataclass(frozen=True)
+class _Request:
+    """One question to a server, as it is keyed; manners are added when it is sent."""
+
+    method: str
+    url: str
+    params: Mapping[str, str]
+    form: Mapping[str, str]
+    accept: str
+    manners: Mapping[str, str]
+    timeout_s: float
+
+    def key(self, scope: str) -> str:
+        """Return what its answer is stored under; holds all that the answer depends on, and no password."""
+        asked = [self.method, _public(self.url), sorted(self.params.items()), sorted(self.form.items()), self.accept]
+        return hashlib.sha256(json.dumps([*asked, scope]).encode()).hexdigest()
+
+    @property
+    def address(self) -> str:
+        """The address for a reader: without user name, password and what an operator put into the query."""
+        base = _public(self.url).partition("?")[0]
+        full = f"{base}?{urlencode(self.params, safe='|:,/+')}" if self.params else base
+        return full if len(full) <= _LONGEST_ADDRESS else full[: _LONGEST_ADDRESS - 1] + "…"
+
+    @property
+    def site(self) -> str:
+        """Scheme, host and port."""
+        url = httpx.URL(self.url)
+        return f"{url.scheme}://{url.netloc.decode()}"
+
+
+@dataclass
+class _Watch:
+    """Cuts the connection when an answer takes longer than its deadline.
+
+    Read time-outs alone start anew with every byte, and headers can drip as well as a body.
+    """
+
+    seconds: float
+    fired: bool = False
+    _stream: Any = None  # the network stream of the one connection there is
+    _timer: threading.Timer | None = None
+
+    def trace(self, event: str, info: Mapping[str, Any]) -> None:
+        """Keep hold of the connection; httpx calls this with each step."""
+        if event.endswith(("connect_tcp.complete", "start_tls.complete")):
+            self._stream = info["return_value"]
+
+    def __enter__(self) -> Self:
+        self.fired = False
+        self._timer = threading.Timer(self.seconds, self._cut)
+        self._timer.daemon = True
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _cut(self) -> None:
+        self.fired = True
+        if self._stream is not None and (connection := self._stream.get_extra_info("socket")) is not None:
+            with contextlib.suppress(OSError):
+                connection.shutdown(2)
+
+
+@dataclass
+class Web:
+    """Asks servers, one request at a time, and keeps what they answer. Close it, or use it as a context.
+
+    Attributes:
+        manners: How we behave.
+        responses: Where answers are kept; None keeps none.
+        offline: Answer from ``responses`` alone.
+        sleep: Waits so many seconds.
+        report: Takes a sentence for the reader whenever there is a wait.
+        transport: What httpx sends through; for tests.
+        chance: Numbers from 0 to 1 that spread the pauses.
+        now: The present second, to read a Retry-After that is a date; used where the server sends none of its own.
+        sent: How many requests went out.
+        reused: How many answers came from ``responses``.
+    """
+
+    manners: Manners = field(default_factory=Manners)
+    responses: Responses | None = None
+    offline: bool = False
+    sleep: Callable[[float], None] = time.sleep
+    transport: httpx.BaseTransport | None = None
+    report: Callable[[str], None] = lambda _: None
+    chance: Callable[[], float] = random.random
+    now: Callable[[], float] = time.time
+    sent: int = field(default=0, init=False)
+    reused: int = field(default=0, init=False)
+    _reached: set[str] = field(default_factory=set, init=False)  # sites that have answered at all
+
+    def get_json(
+        self,
+        url: str,
+        params: Mapping[str, str],
+        scope: str | None,
+        *,
+        check: Check | None = None,
+        manners: Mapping[str, str] | None = None,
+    ) -> Json:
+        """Return the parsed JSON of an address.
+
+        Args:
+            url: the address.
+            params: its query; part of what the answer is stored under.
+            scope: what else the answer depends on: "" for what never changes (a revision), else the job ("2019-06-30");
+                None stores nothing.
+            check: raises `Fault` where the answer is not what was asked for; only what passes is stored.
+            manners: parameters that are sent but change no answer (``maxlag``).
+
+        Raises:
+            SourceError: it cannot be reached, or answers wrongly to the end of our patience; or offline and not stored.
+        """
+        request = _Request("GET", url, params, {}, JSON, manners or {}, self.manners.timeout_s)
+        return self._answer(request, scope, check)
+
+    def post_sparql(self, url: str, query: str, scope: str | None, *, check: Check | None = None) -> Json:
+        """Return the parsed SPARQL JSON results of a query, checked to be whole; arguments and errors as `get_json`."""
+        # A query service allows a query 60 s and answers only after that.
+        timeout = self.manners.timeout_s + 15.0
+        request = _Request("POST", url, {}, {"query": query}, SPARQL_JSON, {}, timeout)
+
+        def results(answer: Json) -> None:
+            _check_results(answer)
+            if check is not None:
+                check(answer)
+
+        return self._answer(request, scope, results)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if "_client" in self.__dict__:
+            self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @cached_property
+    def _client(self) -> httpx.Client:
+        return httpx.Client(
+            transport=self.transport,
+            headers={"User-Agent": self.manners.user_agent, "Accept-Encoding": "gzip"},
+            follow_redirects=False,
+            # One connection: we ask one thing at a time, and the watch knows which to cut.
+            limits=httpx.Limits(max_connections=1, max_keepalive_connections=1),
+        )
+
+    @cached_property
+    def _watch(self) -> _Watch:
+        return _Watch(self.manners.deadline_s)
+
+    def _answer(self, request: _Request, scope: str | None, check: Check | None) -> Json:
+        key = None if scope is None or self.responses is None else request.key(scope)
+        if key is not None and self.responses is not None and (body := self.responses.get(key)) is not None:
+            with contextlib.suppress(Fault):  # stored under an older rule: ask again
+                answer = _parsed(body, check)
+                self.reused += 1
+                return answer
+        if self.offline:
+            raise SourceError(
+                f"{request.address} is not among the stored answers, and --offline asks nobody.",
+                hint="Run the same command once without --offline.",
+                kind="offline",
+            )
+        body, answer = self._patiently(request, check)
+        if key is not None and self.responses is not None:
+            self._store(key, request, body)
+        return answer
+
+    def _store(self, key: str, request: _Request, body: bytes) -> None:
+        assert self.responses is not None
+        try:
+            self.responses.put(key, request.address, body)
+        except OSError as error:
+            raise SourceError(
+                f"The answer of {request.address} cannot be stored in {self.responses.folder}: {error}.",
+                hint="Is the disk full, or the folder not yours?",
+            ) from error
+
+    def _patiently(self, request: _Request, check: Check | None) -> tuple[bytes, Any]:
+        """Ask until the answer is right or patience is spent."""
+        waited, tries = 0.0, 0
+        while True:
+            tries += 1
+            try:
+                body = self._once(request)
+                return body, _parsed(body, check)
+            except Fault as fault:
+                pause = self._pause(request, fault, tries, waited)
+                self.report(f"{request.site} {fault.what}; asking again in {pause:.0f} s.")
+                self.sleep(pause)
+                waited += pause
+
+    def _pause(self, request: _Request, fault: Fault, tries: int, waited: float) -> float:
+        """Return how long to wait before the next attempt.
+
+        Raises:
+            SourceError: there is to be none.
+        """
+        most = self.manners.attempts
+        if fault.kind == "unreachable" and request.site not in self._reached:
+            most = min(most, 2)  # no network at all: say so soon
+        if not fault.retry or (tries >= most and fault.kind != "busy"):
+            _give_up(request, fault, tries)
+        grown = min(_LONGEST_PAUSE, 2.0 ** (tries - 1)) * (0.5 + self.chance() / 2)
+        pause = max(grown, fault.after or 0.0)
+        if waited + pause > self.manners.patience_s:
+            if fault.after is not None and fault.after > self.manners.patience_s - waited:
+                _ask_too_much(request, fault, fault.after, self.manners.patience_s)
+            _give_up(request, fault, tries)
+        return pause
+
+    def _once(self, request: _Request) -> bytes:
+        """Send a request, follow redirects on the same host, and return the whole unpacked body."""
+        url = httpx.URL(request.url).copy_merge_params({**request.params, **request.manners})
+        for _ in range(_MOST_REDIRECTS + 1):
+            body, to = self._sent(request, url)
+            if to is None:
+                return body
+            url = to
+        raise Fault(f"redirects more than {_MOST_REDIRECTS} times")
+
+    def _sent(self, request: _Request, url: httpx.URL) -> tuple[bytes, httpx.URL | None]:
+        """Send one request; return the body, or where it redirects to."""
+        self.sent += 1
+        watch = self._watch
+        try:
+            with (
+                watch,
+                self._client.stream(
+                    request.method,
+                    url,
+                    data=request.form or None,
+                    headers={"Accept": request.accept},
+                    timeout=request.timeout_s,
+                    extensions={"trace": watch.trace},
+                ) as response,
+            ):
+                self._reached.add(request.site)
+                if response.status_code in _REDIRECTS:
+                    return b"", _redirect(request, url, response)
+                return self._body(request, response), None
+        except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError) as error:
+            raise _transport_fault(error, watch.fired, self.manners.deadline_s) from error
+
+    def _body(self, request: _Request, response: httpx.Response) -> bytes:
+        if response.status_code != httpx.codes.OK:
+            raise self._status_fault(response)
+        kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        body = b"".join(_unpacked(response, self.manners.biggest))
+        if kind not in (request.accept, JSON):
+            page = "a page of HTML" if kind == "text/html" else f"the content type {kind!r}"
+            raise Fault(f"answered with {page} instead of {request.accept}: {_seen(body)}")
+        return body
+
+    def _status_fault(self, response: httpx.Response) -> Fault:
+        status = response.status_code
+        start = _start(response)
+        after = self._retry_after(response)
+        what = f"answered HTTP {status} {response.reason_phrase}".rstrip() + (f": {_seen(start)}" if start else "")
+        if status == httpx.codes.TOO_MANY_REQUESTS or (after is not None and status >= 500):
+            return Fault(what, kind="busy", after=after)
+        if status in (httpx.codes.NOT_FOUND, httpx.codes.GONE):
+            return Fault(what, kind="absent", retry=False)
+        if any(mark in start for mark in _TIMEOUTS):
+            return Fault(f"ran out of time: {_seen(start)}", kind="time-out")
+        return Fault(what, retry=status >= 500 or status == httpx.codes.REQUEST_TIMEOUT, after=after)
+
+    def _retry_after(self, response: httpx.Response) -> float | None:
+        """Return the seconds a Retry-After asks for, which may be a date; None where it says nothing readable."""
+        text = response.headers.get("Retry-After", "").strip()
+        if text.isascii() and text.isdigit():
+            return float(text[:12])
+        if (then := _instant(text)) is None:
+            return None
+        sent = _instant(response.headers.get("Date", ""))
+        return max(0.0, then - (self.now() if sent is None else sent))
+
+
+def api_fault(answer: Json) -> None:
+    """Raise the `Fault` that an answer of MediaWiki's api.php holds, which comes with HTTP status 200.
+
+    ``maxlag`` and rate limits say that the server is busy; a mistake in the request is final.
+    """
+    if not isinstance(answer, dict):
+        raise Fault(f"answered with no JSON object: {_seen(orjson.dumps(answer))}")
+    error = answer.get("error")
+    if error is None:
+        return
+    code = str(error.get("code", "")) if isinstance(error, dict) else ""
+    info = str(error.get("info", "")) if isinstance(error, dict) else ""
+    what = f"answered the error {code or 'without a code'}: {_seen((info or str(error)).encode())}"
+    if code in ("maxlag", "ratelimited"):
+        lag = error.get("lag")
+        # Wikidata's own header says 5 s; the body is all that is sure to be there.
+        raise Fault(what, kind="busy", after=max(5.0, float(lag)) if isinstance(lag, int | float) else 5.0)
+    retry = not code.startswith(
+        ("no-such", "invalid", "bad", "missing", "unknown", "toomany", "param", "no", "permissiondenied", "readapi")
+    )
+    raise Fault(what, kind="absent" if code == "no-such-entity" else "wrong", retry=retry)
+
+
+def _parsed(body: bytes, check: Check | None) -> Json:
+    """Return the JSON of a body that passes the check."""
+    try:
+        answer = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        tail = body[-20_000:]
+        if any(mark in tail for mark in _TIMEOUTS):
+            where = min(found for mark in _TIMEOUTS if (found := tail.find(mark)) >= 0)
+            raise Fault(
+                f"ran out of time in the middle of its answer: {_seen(tail[where:])}", kind="time-out"
+            ) from None
+        raise Fault(f"answered with invalid or truncated JSON ({error}): {_seen(body)}") from None
+    if check is not None:
+        check(answer)
+    return answer
+
+
+def _check_results(answer: Json) -> None:
+    head = answer.get("head") if isinstance(answer, dict) else None
+    if not isinstance(head, dict):
+        raise Fault("answered with JSON that is no SPARQL result")
+    results = answer.get("results")
+    whole = isinstance(answer.get("boolean"), bool) or (
+        isinstance(results, dict) and isinstance(results.get("bindings"), list)
+    )
+    if not whole:
+        raise Fault("answered with a SPARQL result that has no bindings")
+
+
+def _unpacked(response: httpx.Response, biggest: int) -> Iterator[bytes]:
+    """Yield the body unpacked; a body that ends before its compression does is refused, and so is a bomb."""
+    encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
+    if encoding in ("identity", ""):
+        yield from _limited(response.iter_raw(), biggest)
+        return
+    if encoding not in ("gzip", "x-gzip"):
+        raise Fault(f"answered in the encoding {encoding!r}, for which nobody asked")
+    yield from _limited(_gunzipped(response.iter_raw()), biggest)
+
+
+def _limited(chunks: Iterator[bytes], biggest: int) -> Iterator[bytes]:
+    length = 0
+    for chunk in chunks:
+        length += len(chunk)
+        if length > biggest:
+            raise Fault(f"answers with more than {biggest:,} bytes", retry=False)
+        yield chunk
+
+
+def _gunzipped(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    step = 2**20  # unpacked at a time, whatever a few bytes may grow to
+    unpacker, ended = zlib.decompressobj(wbits=31), False
+    try:
+        for chunk in chunks:
+            rest = chunk
+            while rest:
+                if ended:  # gzip allows several members
+                    unpacker, ended = zlib.decompressobj(wbits=31), False
+                yield unpacker.decompress(rest, step)
+                ended = unpacker.eof
+                rest = unpacker.unused_data if ended else unpacker.unconsumed_tail
+    except zlib.error as error:
+        raise Fault(f"answered with damaged gzip ({error})") from None
+    if not ended:
+        raise Fault("answered with gzip that is cut off")
+
+
+def _start(response: httpx.Response) -> bytes:
+    """Return the start of an error's body, as much of it as can be read."""
+    start = b""
+    with contextlib.suppress(Fault, httpx.HTTPError):
+        for chunk in _unpacked(response, 65536):
+            start += chunk
+            if len(start) >= 4096:
+                break
+    return start
+
+
+def _redirect(request: _Request, url: httpx.URL, response: httpx.Response) -> httpx.URL:
+    """Return where a redirect leads, on the same host and with the same method."""
+    location = response.headers.get("Location", "")
+    try:
+        to = url.join(location)
+    except httpx.InvalidURL:
+        to = httpx.URL("")
+    safer = url.scheme == "http" and to.scheme == "https"
+    same = to.host == url.host and (safer or (to.scheme == url.scheme and to.port == url.port))
+    shown = _seen(_public(location).encode())
+    if not same:
+        raise Fault(f"redirects to another place, {shown}, which is not followed")
+    if request.method == "POST" and response.status_code not in _PERMANENT_REDIRECTS:
+        raise Fault(f"redirects a POST to {shown} with HTTP {response.status_code}", retry=False)
+    return to
+
+
+def _transport_fault(error: Exception, fired: bool, deadline_s: float) -> Fault:
+    if fired:
+        return Fault(f"did not finish its answer within {deadline_s:.0f} s", kind="time-out")
+    if isinstance(error, httpx.TimeoutException):
+        step = {"ConnectTimeout": "the connection", "WriteTimeout": "taking the request"}
+        return Fault(f"timed out ({step.get(type(error).__name__, 'no bytes came')})", kind="time-out")
+    if isinstance(error, httpx.ConnectError | httpx.ProxyError):
+        return Fault(f"cannot be reached: {_seen(str(error).encode())}", kind="unreachable")
+    if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol):
+        return Fault(f"is no address that can be asked: {_seen(str(error).encode())}", kind="unreachable", retry=False)
+    return Fault(f"broke off its answer: {_seen(str(error).encode())}")
+
+
+def _give_up(request: _Request, fault: Fault, tries: int) -> NoReturn:
+    who = request.site if fault.kind == "unreachable" else request.address
+    times = f" ({tries} times asked)" if tries > 1 else ""
+    hints = {"unreachable": f"Is the network there? {_KEPT}", "absent": "Was it deleted, or is the id misspelt?"}
+    raise SourceError(f"{who} {fault.what}{times}.", hint=hints.get(fault.kind, _KEPT), kind=fault.kind)
+
+
+def _ask_too_much(request: _Request, fault: Fault, after: float, patience_s: float) -> NoReturn:
+    raise SourceError(
+        f"{request.address} asks to wait {after:.0f} s, longer than we wait for one request "
+        f"({patience_s:.0f} s in all): it {fault.what}.",
+        hint=_KEPT,
+        kind="busy",
+    )
+
+
+def _seen(body: bytes) -> str:
+    """Return the first characters, such that they can do a terminal no harm."""
+    return repr(body[: 4 * _SHOWN].decode("utf-8", "replace")[:_SHOWN])
+
+
+def _public(url: str) -> str:
+    """Return an address without user name and password."""
+    with contextlib.suppress(httpx.InvalidURL):
+        parsed = httpx.URL(url)
+        return str(parsed.copy_with(userinfo=b"")) if parsed.userinfo else str(parsed)
+    return url.rpartition("@")[2]
+
+
+def _instant(text: str) -> float | None:
+    try:
+        then = parsedate_to_datetime(text)
+    except (ValueError, TypeError, IndexError):
+        return None
+    # A date without a zone is UTC in HTTP.
+    return (then if isinstance(then, datetime) and then.tzinfo else then.replace(tzinfo=UTC)).timestamp()
+
+
+def _about() -> tuple[str, str | None]:
+    """Return our version and the project's page, where the installed package says them."""
+    try:
+        about = metadata.metadata("dyknow")
+    except metadata.PackageNotFoundError:
+        return "0", None
+    pages = [page.partition(",")[2].strip() for page in about.get_all("Project-URL") or ()]
+    return about["Version"], pages[0] if pages else None
+
+
+def _sync(folder: Path) -> None:
+    """Make a rename last: the folder's own entry is written out, where the system can do that."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

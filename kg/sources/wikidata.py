@@ -1,1 +1,244 @@
-"""Entity documents from Wikidata itself: today's, those of a past revision, and which revision stood on a day."""
+"""Entity documents from Wikidata itself: today's, those of a past revision, and which revision stood on a day.
+
+Sources: wikidata.org/wiki/Wikidata:Data_access for ``Special:EntityData`` and its ``revision``;
+wikidata.org/w/api.php?action=help for ``wbgetentities``, ``query&prop=revisions`` and ``wbsearchentities``.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Final, NamedTuple
+
+from kg.errors import DataError, SourceError, UsageError
+from kg.sources.entity import ID, Entity, read_entities
+from kg.sources.web import Check, Fault, Json, Web, api_fault
+
+SITE: Final = "https://www.wikidata.org"
+BATCH: Final = 50
+"""How many ids ``wbgetentities`` takes at once."""
+
+_INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+_NAMESPACE: Final = {"Q": "", "P": "Property:", "L": "Lexeme:"}
+
+
+class Revision(NamedTuple):
+    """A revision of an entity's page."""
+
+    id: str  # of the entity, as it was asked for
+    number: int
+    timestamp: str  # "2019-06-30T12:00:00Z"
+
+
+class Candidate(NamedTuple):
+    """What a search finds."""
+
+    id: str
+    label: str | None
+    description: str | None
+
+
+class Wikidata:
+    """Wikidata's own interfaces.
+
+    Every method raises `SourceError` where Wikidata cannot be reached, answers wrongly to the end of our patience, or
+    (``Web.offline``) the answer is not stored, and `UsageError` for an id or an instant that is none.
+    """
+
+    def __init__(self, web: Web, site: str = SITE) -> None:
+        self.web = web
+        self.site = site.rstrip("/")
+
+    def entity(self, name: str, scope: str | None, *, not_before: int | None = None) -> Entity:
+        """Return the document of an entity as it stands now; a redirect is followed.
+
+        Args:
+            name: its id.
+            scope: the job whose answers may be reused.
+            not_before: a revision it is known to have reached: an older document comes from a stale cache and is
+                asked for again.
+
+        Raises:
+            SourceError: of the kind "absent", where there is no such entity.
+        """
+        return self._document(_proper(name), {}, scope, partial(_fresh, not_before=not_before))
+
+    def entity_at(self, name: str, revision: int) -> Entity:
+        """Return the document of exactly this revision, which never changes.
+
+        Raises:
+            SourceError: of the kind "absent", where the entity has no such revision or was a redirect in it.
+        """
+        exact = partial(_exact, revision=revision)
+        found = self._document(_proper(name), {"revision": str(revision)}, "", exact)
+        return found if found.revision is not None else replace(found, revision=revision)
+
+    def entities(self, names: Collection[str], scope: str | None) -> dict[str, Entity | None]:
+        """Return the entities by the id they were asked for; None for one that is deleted or never was.
+
+        They are asked for fifty at a time in the order of their numbers, so that the same names are the same requests.
+        """
+        return dict(self.each_entity(names, scope))
+
+    def each_entity(self, names: Collection[str], scope: str | None) -> Iterator[tuple[str, Entity | None]]:
+        """Yield the same one by one, holding one batch of documents at a time."""
+        ordered = sorted({_proper(name) for name in names}, key=lambda name: (name[0], int(name[1:])))
+        for start in range(0, len(ordered), BATCH):
+            batch = ordered[start : start + BATCH]
+            found = self._batch(batch, scope)
+            for name in batch:
+                # Of two redirects to one entity the reply may name only one: it answers for the other on its own.
+                yield name, found[name] if name in found else self._alone(name, scope)
+
+    def revision_at(self, name: str, instant: str, scope: str = "") -> Revision | None:
+        """Return the last revision not after an instant ("2019-06-30T23:59:59Z"); None where there was none yet."""
+        found = self._revisions(name, {"rvstart": _instant(instant), "rvlimit": "1"}, scope, most=1)
+        return found[0] if found else None
+
+    def revisions(self, name: str, start: str, end: str, scope: str = "") -> list[Revision]:
+        """Return the revisions from one instant to another, both included, oldest first."""
+        if _instant(start) > _instant(end):
+            raise UsageError(f"{start} is after {end}.")
+        found = self._revisions(name, {"rvstart": end, "rvend": start, "rvlimit": "max"}, scope)
+        return found[::-1]
+
+    def search(self, text: str, limit: int = 7, *, language: str = "en", scope: str | None = None) -> list[Candidate]:
+        """Return the items that a label or another name leads to, best first; kept only where a scope is given."""
+        params = {"action": "wbsearchentities", "search": text, "language": language, "type": "item"}
+        answer = self._api({**params, "uselang": language, "limit": str(limit)}, scope, _check_search)
+        return [
+            Candidate(str(one["id"]), _said(one.get("label")), _said(one.get("description")))
+            for one in answer["search"]
+        ]
+
+    def _document(
+        self, name: str, params: Mapping[str, str], scope: str | None, suits: Callable[[Entity], None]
+    ) -> Entity:
+        address = f"{self.site}/wiki/Special:EntityData/{name}.json"
+
+        def check(answer: Json) -> None:
+            suits(_one(answer, name))
+
+        try:
+            return _one(self.web.get_json(address, params, scope, check=check), name)
+        except SourceError as error:
+            if error.kind != "absent":
+                raise
+            which = f"revision {params['revision']} of {name}" if params else name
+            hint = "Was it deleted, is it a redirect, or is the id misspelt?"
+            raise SourceError(f"Wikidata has no {which}: {error.message}", hint=hint, kind="absent") from error
+
+    def _batch(self, names: Collection[str], scope: str | None) -> dict[str, Entity | None]:
+        """Return those of the names that the reply answers for."""
+        params = {"action": "wbgetentities", "ids": "|".join(names), "props": "labels|aliases|claims|info"}
+        answer = self._api(params, scope, _check_entities)
+        found = {entity.id: entity for entity in read_entities(answer, (), "wbgetentities")}
+        result: dict[str, Entity | None] = {name: found[name] for name in names if name in found}
+        for key, part in answer["entities"].items():
+            leads = part.get("redirects")
+            asked = str(leads.get("from")) if isinstance(leads, Mapping) else key
+            if "missing" in part:
+                result[key] = None
+            elif asked in names and asked not in result and (target := found.get(part["id"])):
+                result[asked] = replace(target, asked=asked)
+        return result
+
+    def _alone(self, name: str, scope: str | None) -> Entity | None:
+        found = self._batch([name], scope)
+        if name not in found:
+            raise SourceError(f"Wikidata's reply to wbgetentities says nothing of {name}, for which it was asked.")
+        return found[name]
+
+    def _revisions(
+        self, name: str, params: Mapping[str, str], scope: str | None, most: int | None = None
+    ) -> list[Revision]:
+        """Return revisions newest first, continued until there are no more or enough."""
+        title = _NAMESPACE[_proper(name)[0]] + name
+        asked = {"action": "query", "prop": "revisions", "titles": title, "rvprop": "ids|timestamp", "rvdir": "older"}
+        # What is still to come can change, and is not kept for ever.
+        kept = scope if scope or datetime.fromisoformat(params["rvstart"]).timestamp() < self.web.now() else None
+        found: list[Revision] = []
+        further: dict[str, str] = {}
+        while True:
+            answer = self._api({**asked, **params, **further}, kept, _check_page)
+            listed = answer["query"]["pages"][0].get("revisions", ())
+            found += (Revision(name, one["revid"], one["timestamp"]) for one in listed)
+            before, further = further, {key: str(value) for key, value in answer.get("continue", {}).items()}
+            if not further or (most is not None and len(found) >= most):
+                return found[:most]
+            if further == before:
+                raise SourceError(f"Wikidata's list of revisions of {name} goes in a circle at {further}.")
+
+    def _api(self, params: Mapping[str, str], scope: str | None, check: Check) -> Json:
+        def checked(answer: Json) -> None:
+            api_fault(answer)
+            check(answer)
+
+        shape = {"format": "json", "formatversion": "2"}
+        manners = {"maxlag": str(self.web.manners.maxlag)}
+        return self.web.get_json(f"{self.site}/w/api.php", {**params, **shape}, scope, check=checked, manners=manners)
+
+
+def _proper(name: str) -> str:
+    if not ID.fullmatch(name):
+        raise UsageError(f"{name!r} is no id of Wikidata.", hint="An id is like Q38.")
+    return name
+
+
+def _instant(text: str) -> str:
+    if not _INSTANT.fullmatch(text):
+        raise UsageError(f"{text!r} is no instant.", hint="Write it as 2019-06-30T23:59:59Z.")
+    return text
+
+
+def _one(answer: Json, name: str) -> Entity:
+    try:
+        return next(read_entities(answer, [name], f"The document of {name}"))
+    except DataError as error:
+        raise Fault(f"answered with no entity document ({error.message})") from error
+
+
+def _fresh(entity: Entity, not_before: int | None) -> None:
+    if not_before is not None and entity.revision is not None and entity.revision < not_before:
+        raise Fault(f"answered with revision {entity.revision}, older than {not_before}, from a stale cache")
+
+
+def _exact(entity: Entity, revision: int) -> None:
+    if entity.id != entity.asked:
+        raise Fault(f"answered with {entity.id}: {entity.asked} was a redirect", kind="absent", retry=False)
+    if entity.revision not in (None, revision):
+        raise Fault(f"answered with revision {entity.revision} instead of {revision}")
+
+
+def _check_entities(answer: Json) -> None:
+    entities = answer.get("entities")
+    if not isinstance(entities, dict) or not all(isinstance(part, dict) for part in entities.values()):
+        raise Fault("answered without entities")
+    try:
+        for _ in read_entities(answer, (), "It"):
+            pass
+    except DataError as error:
+        raise Fault(f"answered with no entity documents ({error.message})") from error
+
+
+def _check_page(answer: Json) -> None:
+    query = answer.get("query")
+    pages = query.get("pages") if isinstance(query, dict) else None
+    if not isinstance(pages, list) or len(pages) != 1 or not isinstance(pages[0], dict):
+        raise Fault("answered without the page that was asked for")
+    if pages[0].get("invalid"):
+        raise Fault(f"calls the title {pages[0].get('title')!r} invalid", kind="absent", retry=False)
+    for one in pages[0].get("revisions", ()):
+        if not isinstance(one.get("revid"), int) or not _INSTANT.fullmatch(str(one.get("timestamp"))):
+            raise Fault(f"answered with a revision that cannot be read: {one!r:.80}")
+
+
+def _check_search(answer: Json) -> None:
+    found = answer.get("search")
+    if not isinstance(found, list) or not all(isinstance(one, dict) and "id" in one for one in found):
+        raise Fault("answered without search results")
+
+
+def _said(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
