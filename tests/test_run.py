@@ -32,7 +32,7 @@ class Listening(Scripted):
         self.heard: list[str] = []
         self.fails_after = fails_after
 
-    def generate(self, questions: Sequence[Question], batch_size: int) -> Iterator[list[Asked]]:
+    def generate(self, questions: Sequence[Question], batch_size: int, sample: int = 0) -> Iterator[list[Asked]]:
         for batch in super().generate(questions, batch_size):
             if self.fails_after is not None and len(self.heard) >= self.fails_after:
                 raise MemoryError("out of memory")
@@ -212,7 +212,7 @@ from dyknow.models.scripted import Script, Scripted
 from dyknow.run import run_model
 
 class Slow(Scripted):
-    def generate(self, questions, batch_size):
+    def generate(self, questions, batch_size, sample=0):
         for batch in super().generate(questions, batch_size):
             with open(sys.argv[2], "a") as heard:
                 heard.writelines(item.question.id + "\\n" for item in batch)
@@ -308,7 +308,7 @@ def test_nothing_to_ask_and_twice_the_same_are_refused(tmp_path: Path) -> None:
 
 def test_a_model_that_leaves_questions_out_is_found(tmp_path: Path) -> None:
     class Lazy(Listening):
-        def generate(self, questions: Sequence[Question], batch_size: int) -> Iterator[list[Asked]]:
+        def generate(self, questions: Sequence[Question], batch_size: int, sample: int = 0) -> Iterator[list[Asked]]:
             return super().generate(questions[:-1], batch_size)
 
     with pytest.raises(ModelError, match="answered 9 of 10"):

@@ -31,6 +31,13 @@ class Options:
         max_new_tokens: Tokens an answer may have; None: 24 for a completion, 48 in a chat.
         pickled: Accept weights that are no safetensors; unpickling runs code from the file.
         template_day: The day told to chat templates that ask for one.
+        temperature: 0 is greedy: the likeliest token each time.
+        top_p: Draw from the likeliest tokens that together have this probability; None: from all.
+        seed: Where the random draws begin; each sample and question has its own beginning.
+        stop: Texts that end an answer; None: the style's own rule.
+        base_urls: Addresses of servers that all have the model; None: the kind's own.
+        concurrency: How many requests each server has at a time.
+        deadline_s: How many seconds a request to a server may take.
     """
 
     style: Style = "auto"
@@ -40,17 +47,30 @@ class Options:
     max_new_tokens: int | None = None
     pickled: bool = False
     template_day: date = TEMPLATE_DAY
+    temperature: float = 0.0
+    top_p: float | None = None
+    seed: int = 0
+    stop: tuple[str, ...] | None = None
+    base_urls: tuple[str, ...] | None = None
+    concurrency: int = 4
+    deadline_s: float = 120.0
 
 
 class Answer(NamedTuple):
     """What came back for one question. ``text`` is None exactly where ``error`` says why."""
 
-    text: str | None
-    finish_reason: str | None  # "stop" or "length"
+    text: str | None  # what is scored; "" where the model said nothing, or was cut off while it still thought
+    finish_reason: str | None  # "stop" or "length", or the server's own word
     prompt: str  # exactly what the model was given
     prompt_tokens: int | None
     tokens: int | None
     error: str | None = None
+    refused: bool = False  # the server declined or filtered the answer; it is kept and not asked again
+    raw: str | None = None  # all that came back, where ``text`` is only a part of it (a reasoning model's thoughts)
+    logprob: float | None = None  # of the answer's tokens in all, natural logarithm, where it is known
+    ids_digest: str | None = None  # SHA-256 of the prompt's token ids, where we made them
+    seconds: float | None = None  # from sending to the last byte; None: the batch's time is shared
+    server: str | None = None  # the address that answered, without what is secret in it
 
 
 class Asked(NamedTuple):
@@ -75,8 +95,13 @@ class Model(Protocol):
         """
         ...
 
-    def generate(self, questions: Sequence[Question], batch_size: int) -> Iterator[list[Asked]]:
+    def generate(self, questions: Sequence[Question], batch_size: int, sample: int = 0) -> Iterator[list[Asked]]:
         """Ask, and yield the answers batch by batch, in an order of the model's choice.
+
+        Args:
+            questions: what to ask.
+            batch_size: how many at a time at most.
+            sample: which of several answers to the same question this is; it moves the beginning of random draws.
 
         Raises:
             ModelError: it cannot go on; batches yielded before stand.

@@ -112,7 +112,7 @@ class Local:
             },
         }
 
-    def generate(self, questions: Sequence[Question], batch_size: int) -> Iterator[list[Asked]]:
+    def generate(self, questions: Sequence[Question], batch_size: int, sample: int = 0) -> Iterator[list[Asked]]:
         """Yield the answers in batches of prompts of like length, longest first.
 
         Longest first, so that a batch that does not fit fails at the start; it is then asked in halves.

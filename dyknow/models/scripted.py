@@ -57,7 +57,7 @@ class Scripted:
             "sampling": {"method": "scripted"},
         }
 
-    def generate(self, questions: Sequence[Question], batch_size: int) -> Iterator[list[Asked]]:
+    def generate(self, questions: Sequence[Question], batch_size: int, sample: int = 0) -> Iterator[list[Asked]]:
         """Yield the table's answers in the order asked."""
         for start in range(0, len(questions), batch_size):
             batch = questions[start : start + batch_size]
