@@ -39,7 +39,7 @@ class Fault:
 
     kind: "refuse" (the connection is closed without an answer), "429", "500", "503", "maxlag", "api error", "cut off",
         "chunked cut off", "gzip cut off", "gzip garbage", "truncated json", "wrong type", "html", "timeout" (of the
-        query service, inside a 200 body), "drip" (a body that never ends), "drip headers", "redirect" (to another
+        query service, inside a 200 body), "silence", "drip" (a body that never ends), "drip headers", "redirect" (to another
         host), "stale" (the oldest document instead of the wanted one), "empty" (`{}`).
     nth: which request, counted from 1 over all that the server gets (of those whose path holds `only`).
     forever: all that follow, too.
@@ -344,6 +344,9 @@ class _Handler(BaseHTTPRequestHandler):
         match fault.kind:
             case "refuse":
                 self.close_connection = True
+            case "silence":
+                self.close_connection = True
+                fake.stopping.wait()
             case "429":
                 self._send(_page(429, "Too many requests", {"Retry-After": "2", **after}))
             case "500" | "503":

@@ -161,6 +161,16 @@ class _Request:
     manners: Mapping[str, str]
     timeout_s: float
 
+    def __post_init__(self) -> None:
+        try:
+            url = httpx.URL(self.url)
+        except httpx.InvalidURL:
+            url = httpx.URL("")
+        if url.scheme not in ("http", "https") or not url.host:
+            raise UsageError(
+                f"{_public(self.url)!r} is no address of a server.", hint="Write it as https://www.wikidata.org."
+            )
+
     def key(self, scope: str) -> str:
         """Return what its answer is stored under; holds all that the answer depends on, and no password."""
         asked = [self.method, _public(self.url), sorted(self.params.items()), sorted(self.form.items()), self.accept]
@@ -265,6 +275,7 @@ class Web:
 
         Raises:
             SourceError: it cannot be reached, or answers wrongly to the end of our patience; or offline and not stored.
+            UsageError: the address is none.
         """
         request = _Request("GET", url, params, {}, JSON, manners or {}, self.manners.timeout_s)
         return self._answer(request, scope, check)
@@ -308,8 +319,9 @@ class Web:
         return _Watch(self.manners.deadline_s)
 
     def _answer(self, request: _Request, scope: str | None, check: Check | None) -> Json:
-        key = None if scope is None or self.responses is None else request.key(scope)
-        if key is not None and self.responses is not None and (body := self.responses.get(key)) is not None:
+        responses = None if scope is None else self.responses
+        key = request.key(scope or "")
+        if responses is not None and (body := responses.get(key)) is not None:
             with contextlib.suppress(Fault):  # stored under an older rule: ask again
                 answer = _parsed(body, check)
                 self.reused += 1
@@ -321,19 +333,9 @@ class Web:
                 kind="offline",
             )
         body, answer = self._patiently(request, check)
-        if key is not None and self.responses is not None:
-            self._store(key, request, body)
+        if responses is not None:
+            _store(responses, key, request, body)
         return answer
-
-    def _store(self, key: str, request: _Request, body: bytes) -> None:
-        assert self.responses is not None
-        try:
-            self.responses.put(key, request.address, body)
-        except OSError as error:
-            raise SourceError(
-                f"The answer of {request.address} cannot be stored in {self.responses.folder}: {error}.",
-                hint="Is the disk full, or the folder not yours?",
-            ) from error
 
     def _patiently(self, request: _Request, check: Check | None) -> tuple[bytes, Any]:
         """Ask until the answer is right or patience is spent."""
@@ -398,7 +400,7 @@ class Web:
                 if response.status_code in _REDIRECTS:
                     return b"", _redirect(request, url, response)
                 return self._body(request, response), None
-        except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError) as error:
+        except (httpx.HTTPError, ssl.SSLError) as error:
             raise _transport_fault(error, watch.fired, self.manners.deadline_s) from error
 
     def _body(self, request: _Request, response: httpx.Response) -> bytes:
@@ -456,6 +458,16 @@ def api_fault(answer: Json) -> None:
         ("no-such", "invalid", "bad", "missing", "unknown", "toomany", "param", "no", "permissiondenied", "readapi")
     )
     raise Fault(what, kind="absent" if code == "no-such-entity" else "wrong", retry=retry)
+
+
+def _store(responses: Responses, key: str, request: _Request, body: bytes) -> None:
+    try:
+        responses.put(key, request.address, body)
+    except OSError as error:
+        raise SourceError(
+            f"The answer of {request.address} cannot be stored in {responses.folder}: {error}.",
+            hint="Is the disk full, or the folder not yours?",
+        ) from error
 
 
 def _parsed(body: bytes, check: Check | None) -> Json:
@@ -561,8 +573,6 @@ def _transport_fault(error: Exception, fired: bool, deadline_s: float) -> Fault:
         return Fault(f"timed out ({step.get(type(error).__name__, 'no bytes came')})", kind="time-out")
     if isinstance(error, httpx.ConnectError | httpx.ProxyError):
         return Fault(f"cannot be reached: {_seen(str(error).encode())}", kind="unreachable")
-    if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol):
-        return Fault(f"is no address that can be asked: {_seen(str(error).encode())}", kind="unreachable", retry=False)
     return Fault(f"broke off its answer: {_seen(str(error).encode())}")
 
 
