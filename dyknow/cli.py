@@ -61,7 +61,8 @@ for _command in (
     cli.add_command(_command)
 
 
-snapshots.snapshots.add_command(comparing.diff)
+for _command in (comparing.diff, comparing.check, comparing.redirects):
+    snapshots.snapshots.add_command(_command)
 
 
 def main() -> None:

@@ -1,18 +1,22 @@
 """Which IRIs are one entity: one reviewed table, applied when answers are read.
 
 Snapshots keep the IRIs they were taken with for ever; what is known of them later goes into ``data/identity.csv``.
+Where Wikidata has merged two items, a snapshot says so itself, and `with_redirects` adds it to the table; `offered`
+gives it as rows to review.
 """
 
 import csv
 import hashlib
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from kg.errors import DataError
 from kg.resources import table
-from kg.terms import short
+from kg.snapshot import Snapshot
+from kg.terms import WD, short
 
 COLUMNS = ("iri", "entity", "label", "evidence")
 
@@ -38,6 +42,15 @@ class Identity:
         'urn:dyknow:entity:Atlantis'
         """
         return self.entities.get(iri) or short(iri)
+
+
+class Row(NamedTuple):
+    """One row of the table."""
+
+    iri: str
+    entity: str
+    label: str
+    evidence: str
 
 
 @cache
@@ -71,3 +84,64 @@ def read(data: bytes) -> Identity:
         if entities.get(entity, entity) != entity:
             raise DataError(f"The identity table maps {iri} to {entity}, which is itself mapped to {entities[entity]}.")
     return Identity(hashlib.sha256(data).hexdigest(), entities)
+
+
+def redirects(snapshot: Snapshot) -> Mapping[str, str]:
+    """Return which ids Wikidata had merged into which when a snapshot was taken, ``{"Q1": "Q2"}``."""
+    stated = snapshot.manifest.get("provenance", {}).get("redirects", {})
+    return {short(old): short(new) for old, new in stated.items()}
+
+
+def with_redirects(identity: Identity, snapshots: Iterable[Snapshot]) -> Identity:
+    """Return the table extended by what snapshots say of merged items.
+
+    Where the table itself has a row for a merged id, that row stands. Of two snapshots the later one is believed: an
+    item it redirects to is alive. The digest is a new one only where something was added.
+
+    Raises:
+        DataError: the redirects of a snapshot go in a circle.
+    """
+    merged: dict[str, str] = {}
+    for snapshot in sorted(snapshots, key=lambda one: one.date):
+        own = redirects(snapshot)
+        alive = set(own.values()) - own.keys()
+        merged = {old: new for old, new in merged.items() if old not in alive} | dict(own)
+    leads = {id: _end(id, merged, identity, ()) for id in sorted(merged)}
+    entities = {iri: leads.get(entity, entity) for iri, entity in identity.entities.items()}
+    entities |= {WD + old: new for old, new in leads.items() if WD + old not in identity.entities}
+    if entities == identity.entities:
+        return identity
+    added = sorted(entities.items() - identity.entities.items())
+    text = "".join(f"{iri},{entity}\n" for iri, entity in added)
+    return Identity(hashlib.sha256(f"{identity.digest}\n{text}".encode()).hexdigest(), entities)
+
+
+def _end(id: str, merged: Mapping[str, str], identity: Identity, passed: tuple[str, ...]) -> str:
+    """Follow redirects to their end; a row of the table is one."""
+    if id in passed:
+        raise DataError(f"The redirects {' → '.join((*passed, id))} go in a circle.", hint="Take the snapshot again.")
+    if (reviewed := identity.entities.get(WD + id)) is not None:
+        return reviewed
+    return _end(merged[id], merged, identity, (*passed, id)) if id in merged else id
+
+
+def offered(identity: Identity, snapshot: Snapshot) -> list[Row]:
+    """Return the rows that the redirects of a snapshot would add to the table or change in it, sorted, for review.
+
+    Raises:
+        DataError: the redirects go in a circle.
+        SnapshotError: the snapshot cannot be read.
+    """
+    extended = with_redirects(identity, [snapshot])
+    changed = {iri: new for iri, new in extended.entities.items() if identity.entities.get(iri) != new}
+    if not changed:
+        return []
+    labels: dict[str, str] = {}
+    for one in snapshot.statements():
+        labels[short(one.subject)] = one.subject_label
+        if one.holder and one.label:
+            labels[short(one.holder)] = one.label
+    return [
+        Row(iri, new, labels.get(new, new), f"{identity.entity(iri)} redirects to {new} in snapshot {snapshot.id}")
+        for iri, new in sorted(changed.items())
+    ]

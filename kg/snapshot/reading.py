@@ -1,19 +1,30 @@
 """The statements of a snapshot read back from its triples, without a store."""
 
+import builtins
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import pyoxigraph as ox
 
-from kg.dates import Span
-from kg.errors import SnapshotError
-from kg.terms import DY, PS, RDF_TYPE, RDFS_LABEL, WIKIBASE, EndKind, short
+from kg.dates import Day, Span, days_in_month, format_span, join_day, parse_day, split_day
+from kg.errors import SnapshotError, UsageError
+from kg.terms import DY, PQ, PS, RDF_TYPE, RDFS_LABEL, UNKNOWN, WD, WDS, WDT, WIKIBASE, EndKind, short
+
+ACTING: Final = frozenset({WD + "Q4676846", WD + "Q3153784"})
+"""What P5102, P2868, P3831 or P39 says of a holder who only stands in: acting, interim."""
+
+_CAPACITIES: Final = ("P5102", "P2868", "P3831", "P39")
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement as a snapshot holds it."""
+    """A statement as a snapshot holds it.
+
+    What stands below ``end_kind`` is in Wikidata's own triples, so a snapshot that was taken from labels has none of
+    it.
+    """
 
     fact: str
     subject: str
@@ -28,6 +39,34 @@ class Statement:
     start: Span | None
     end: Span | None
     end_kind: EndKind
+    start_kind: str = "known"  # "known", "missing" or "unknown value"
+    replaces: tuple[str, ...] = ()  # IRIs, P1365
+    replaced_by: tuple[str, ...] = ()  # IRIs, P1366
+    acting: bool = False
+    instance_of: tuple[str, ...] = ()  # IRIs, the holder's P31
+    died: Span | None = None  # the holder's P570, all its values together
+
+    @builtins.property  # a field of this class is called property
+    def wikidata_id(self) -> str | None:
+        """Its id in Wikidata as the RDF writes it, ``Q31-42cc4f87…``; None where the snapshot was taken from labels."""
+        return self.iri.removeprefix(WDS) if self.iri.startswith(WDS) else None
+
+    @builtins.property
+    def holder_unknown(self) -> bool:
+        """Whether it says that somebody holds the fact, and that nobody knows who."""
+        return self.holder is not None and self.holder.startswith(UNKNOWN)
+
+    @builtins.property
+    def is_open(self) -> bool:
+        """Whether it has no end, or says that there is none yet."""
+        return self.end_kind in (EndKind.OPEN, EndKind.NO_VALUE)
+
+    @builtins.property
+    def tenure(self) -> str:
+        """Its bounds as a reader writes them: "2014-10-11–2019", "2014–" while it is open, "?" for an unknown bound."""
+        start = format_span(*self.start) if self.start else "?" if self.start_kind == "unknown value" else ""
+        ends = {EndKind.OPEN: "", EndKind.NO_VALUE: "(no value)", EndKind.UNKNOWN: "?"}
+        return f"{start}–{format_span(*self.end) if self.end else ends.get(self.end_kind, '')}"
 
 
 def read_graph(data: bytes) -> list[Statement]:
@@ -92,4 +131,35 @@ def _statements(graph: _Graph, fact: str) -> Iterator[Statement]:
             start=graph.span(iri, "start"),
             end=graph.span(iri, "end"),
             end_kind=EndKind(graph.one(iri, DY + "endKind") or "open"),
+            start_kind=graph.one(iri, DY + "startKind") or "known",
+            replaces=_sorted(graph.all(iri, PQ + "P1365")),
+            replaced_by=_sorted(graph.all(iri, PQ + "P1366")),
+            acting=any(value in ACTING for prop in _CAPACITIES for value in graph.all(iri, PQ + prop)),
+            instance_of=_sorted(graph.all(holder, WDT + "P31")) if holder else (),
+            died=_died(graph.all(holder, WDT + "P570")) if holder else None,
         )
+
+
+def _sorted(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(set(values)))
+
+
+def _died(values: Iterable[str]) -> Span | None:
+    """Return the days a holder can have died on: from the first value's first to the last one's last."""
+    spans = [span for value in values if (span := _day_span(value)) is not None]
+    return (min(first for first, _ in spans), max(last for _, last in spans)) if spans else None
+
+
+def _day_span(text: str) -> Span | None:
+    """Return the days that an xsd:dateTime without its precision can mean.
+
+    A year is written as its 1 January and a month as its first day, so these two are read as wide as they may be.
+    """
+    try:
+        day: Day = parse_day(text.partition("T")[0])
+    except UsageError:
+        return None  # an unknown value, or a day that is none: it decides nothing
+    year, month, number = split_day(day)
+    if number != 1:
+        return day, day
+    return day, join_day(year, 12, 31) if month == 1 else join_day(year, month, days_in_month(year, month))
