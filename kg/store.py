@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
@@ -18,18 +18,20 @@ import pyoxigraph as ox
 from kg.errors import QueryError, SnapshotError, SourceError, UsageError
 from kg.resources import query
 from kg.snapshot import Snapshot
+from kg.sources.queryservice import Row, Term, Value, bind, json_value, plain
 from kg.terms import XSD
 
 if TYPE_CHECKING:
     import httpx
 
-Value = str | int | bool
-Row = Mapping[str, Value]
-"""A solution: variable to value. IRIs and strings are str, xsd:integer int, xsd:boolean bool; unbound is absent."""
+__all__ = (
+    "Endpoint", "Graph", "Row", "Store", "Term", "Value", "bind", "cache_folder", "integer", "open_store", "select",
+)  # fmt: skip
 
-Term = ox.NamedNode | ox.Literal | None
-"""What may be bound: an IRI, a literal, or None for UNDEF."""
-
+RESULTS_JSON: Final = "application/sparql-results+json"
+TRIPLES: Final = "application/n-triples"
+QUERY_TIMEOUT_S: Final = 60.0
+REDIRECTS: Final = 5
 QUERY_BYTES: Final = 1_000_000
 """How long a query's text may grow: services and the proxies before them often take no more than a mebibyte."""
 
@@ -74,28 +76,6 @@ def _batches(values: Sequence[Sequence[Term]], room: int) -> Iterator[Sequence[S
             first, size = number, 0
         size += own
     yield values[first:]
-
-
-def bind(text: str, variables: str, values: Sequence[Sequence[Term]]) -> str:
-    r"""Fill every empty ``VALUES`` block over these variables; the terms are serialised by the RDF library.
-
-    pyoxigraph's own ``substitutions`` goes silently wrong with sub-selects, and a VALUES block serves every engine.
-
-    >>> bind("SELECT * { VALUES ?name { } }", "?name", [[ox.Literal('a "quote" } and >')]])
-    'SELECT * { VALUES ?name { "a \\"quote\\" } and >" } }'
-
-    Raises:
-        QueryError: the text has no such block.
-    """
-    several = len(variables.split()) > 1
-    head = f"({variables})" if several else variables
-    block = re.compile(rf"VALUES\s+{re.escape(head)}\s*\{{\s*\}}")
-    rows = (" ".join("UNDEF" if term is None else str(term) for term in row) for row in values)
-    filled = " ".join(f"({row})" if several else row for row in rows)
-    result, count = block.subn(lambda _: f"VALUES {head} {{ {filled} }}", text)
-    if not count:
-        raise QueryError(f"The query has no empty block VALUES {head} {{ }}.")
-    return result
 
 
 def integer(day: int) -> ox.Literal:
@@ -146,22 +126,7 @@ def _value(term: object) -> Value:
     """Return a term as a plain value."""
     if not isinstance(term, ox.Literal):
         return term.value if isinstance(term, ox.NamedNode | ox.BlankNode) else str(term)
-    return _literal(term.value, term.datatype.value)
-
-
-RESULTS_JSON: Final = "application/sparql-results+json"
-TRIPLES: Final = "application/n-triples"
-QUERY_TIMEOUT_S: Final = 60.0
-REDIRECTS: Final = 5
-
-INTEGERS: Final = frozenset(XSD + name for name in ("integer", "int", "long", "short", "nonNegativeInteger"))
-"""xsd:integer and what engines make of it: QLever answers with xsd:int."""
-
-
-def _literal(text: str, datatype: str | None) -> Value:
-    if datatype in INTEGERS:
-        return int(text)
-    return text in {"true", "1"} if datatype == XSD + "boolean" else text
+    return plain(term.value, term.datatype.value)
 
 
 def cache_folder() -> Path:
@@ -276,7 +241,7 @@ class Endpoint:
             raise QueryError("The query is not a SELECT.", hint="Use SELECT for rows.")
         try:
             found = [
-                {name: _json_value(term) for name, term in solution.items()}
+                {name: json_value(term) for name, term in solution.items()}
                 for solution in document["results"]["bindings"]
             ]
         except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -371,13 +336,6 @@ class Endpoint:
 
     def _wrong(self, what: str, hint: str = "Is it the address of a SPARQL 1.1 endpoint?") -> SourceError:
         return SourceError(f"The endpoint {self.url} answers {what}.", hint=hint)
-
-
-def _json_value(term: Mapping[str, str]) -> Value:
-    """Return a term of a JSON result as `_value` returns one of the store."""
-    if term["type"] in {"uri", "bnode"}:
-        return term["value"]
-    return _literal(term["value"], term.get("datatype"))
 
 
 def _media_type(response: "httpx.Response") -> str:
