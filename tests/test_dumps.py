@@ -1,0 +1,537 @@
+"""Dumps: kept is what a plain loop would keep, from every kind of file, and a dump that is not whole gives nothing."""
+
+import bz2
+import gzip
+import json
+import queue
+import signal
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from kg.errors import DataError, DyknowError, UsageError
+from kg.sources import dumps
+from kg.sources.dumps import Extracted, Progress, Wanted, entities, extract, named_in
+from kg.sources.entity import Entity, read_entities
+
+WANTED = Wanted(frozenset(("P6", "P35")))
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    "json": bytes,
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "zst": zstandard.ZstdCompressor(write_checksum=True).compress,
+}
+COMPRESSED = [kind for kind in COMPRESS if kind != "json"]
+
+
+def claim(prop: str, value: str = "Q1", **qualifiers: str) -> dict[str, Any]:
+    snak = {"snaktype": "value", "property": prop, "datavalue": {"value": {"id": value}, "type": "wikibase-entityid"}}
+    parts = {key: [{"snaktype": "novalue", "property": key, "hash": text}] for key, text in qualifiers.items()}
+    return {"mainsnak": snak, "type": "statement", "qualifiers": parts, "id": f"{value}$1", "rank": "normal"}
+
+
+def entity(name: str, *props: str, **more: object) -> dict[str, Any]:
+    labels = {"en": {"language": "en", "value": f"The {name}"}, "de": {"language": "de", "value": f"Das {name}"}}
+    aliases = {"en": [{"language": "en", "value": f"Old {name}"}], "fr": [{"language": "fr", "value": "Vieux"}]}
+    claims = {prop: [claim(prop)] for prop in props}
+    return {"type": "item", "id": name, "labels": labels, "aliases": aliases, "claims": claims, **more}
+
+
+def line(document: object) -> bytes:
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def array(documents: Iterable[object]) -> bytes:
+    return b"[\n" + b",\n".join(map(line, documents)) + b"\n]\n"
+
+
+FEW = [entity("Q1", "P31"), entity("Q2", "P6", "P17", "P31"), entity("Q3"), entity("Q4", "P35", lastrevid=7)]
+
+
+def many(count: int) -> list[dict[str, Any]]:
+    return [entity(f"Q{n}", "P31", *(["P6"] if n % 7 == 0 else []), lastrevid=n) for n in range(1, count)]
+
+
+def write(folder: Path, text: bytes, kind: str = "json") -> Path:
+    path = folder / f"dump.{kind}"
+    path.write_bytes(COMPRESS[kind](text))
+    return path
+
+
+def ids(folder: Path, text: bytes, wanted: Wanted = WANTED, workers: int = 1) -> list[str]:
+    extract(write(folder, text), wanted, folder / "out", workers=workers)
+    return [found.id for found in entities(folder / "out")]
+
+
+def refused(path: Path, workers: int = 1) -> str:
+    """Return why a dump is refused, having seen that nothing was written."""
+    out = path.with_name("out")
+    out.write_text("what was there before")
+    with pytest.raises(DataError) as caught:
+        extract(path, WANTED, out, workers=workers)
+    assert out.read_text() == "what was there before"
+    assert sorted(path.parent.iterdir()) == sorted((path, out))
+    assert str(path) in caught.value.message
+    assert caught.value.hint
+    return caught.value.message
+
+
+# The plain loop, and real dumps
+
+
+def plain(text: bytes, properties: Iterable[str]) -> list[Entity]:
+    lines = (one.strip().removesuffix(b",") for one in text.splitlines())
+    documents = [json.loads(one) for one in lines if one not in (b"[", b"]", b"")]
+    found = [one for document in documents for one in read_entities(document, (), "plain")]
+    return [one for one in found if any(one.claims(prop) for prop in properties)]
+
+
+def same(found: Entity, document: Entity, properties: Iterable[str]) -> None:
+    assert (found.id, found.label, found.aliases) == (document.id, document.label, document.aliases)
+    assert (found.revision, found.modified) == (document.revision, document.modified)
+    wanted = [prop for prop in document.properties if prop in properties]
+    assert {prop: found.claims(prop) for prop in found.properties} == {prop: document.claims(prop) for prop in wanted}
+
+
+@pytest.fixture(scope="module")
+def slices(shared: Path) -> dict[str, bytes]:
+    folder = shared / "wikidata" / "dumps"
+    return {
+        "2018": bz2.decompress((folder / "2018-09-slice.json.bz2").read_bytes()),
+        "2021": gzip.decompress((folder / "2021-06-slice.json.gz").read_bytes()),
+    }
+
+
+@pytest.mark.parametrize("kind", COMPRESS)
+@pytest.mark.parametrize("year", ["2018", "2021"])
+def test_a_real_dump_gives_what_a_plain_loop_gives(
+    slices: dict[str, bytes], tmp_path: Path, year: str, kind: str
+) -> None:
+    text = slices[year]
+    kept, seen = {"2018": (56, 100), "2021": (28, 99)}[year]
+    path = tmp_path / f"dump.{kind}"
+    # Level 1: the tests need the kind, not the ratio.
+    path.write_bytes(gzip.compress(text, 1) if kind == "gz" else COMPRESS[kind](text))
+    told = extract(path, WANTED, tmp_path / "out", workers=1)
+    found, expected = list(entities(tmp_path / "out")), plain(text, WANTED.properties)
+    assert len(found) == len(expected) == kept
+    for one, document in zip(found, expected, strict=True):
+        same(one, document, WANTED.properties | WANTED.extra)
+    newest = max(document.revision or 0 for document in expected) or None
+    assert told == Extracted(kept, seen, path.stat().st_size, len(text), True, newest)
+
+
+@pytest.mark.parametrize("name", ["2018-09-slice.json.bz2", "2021-06-slice.json.gz", "short_stream.json.bz2"])
+def test_one_process_and_two_give_the_same_bytes(shared: Path, tmp_path: Path, name: str) -> None:
+    path, wanted = shared / "wikidata" / "dumps" / name, Wanted(frozenset(("P6", "P35", "P17")))
+    one = extract(path, wanted, tmp_path / "one", workers=1)
+    assert extract(path, wanted, tmp_path / "two", workers=2) == one
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes() != b""
+
+
+def test_a_change_stream_has_no_brackets_and_its_id_further_on(shared: Path) -> None:
+    path = shared / "wikidata" / "dumps" / "short_stream.json.bz2"
+    text = bz2.decompress(path.read_bytes())
+    documents = {found.id: found for found in plain(text, ("P31",))}
+    name = next(iter(documents))
+    found = named_in(path, [name])
+    assert list(found) == [name]
+    same(found[name], documents[name], ("P31", "P570"))
+
+
+def test_real_holders_are_named_in_a_second_pass(slices: dict[str, bytes], tmp_path: Path) -> None:
+    path = write(tmp_path, slices["2018"])
+    wanted = {found.id: found for found in plain(slices["2018"], ("P31",))}
+    asked = [*list(wanted)[:5], "Q999999999"]
+    found = named_in(path, asked, extra=["P31"])
+    assert list(found) == asked[:5]
+    for name in found:
+        same(found[name], wanted[name], ("P31",))
+
+
+@pytest.mark.parametrize("kind", COMPRESS)
+def test_a_real_dump_cut_anywhere_is_refused(slices: dict[str, bytes], tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"dump.{kind}"
+    text = slices["2021"][: len(slices["2021"]) // 4].rpartition(b",\n")[0] + b"\n]\n"
+    whole = COMPRESS[kind](text)
+    for place in (1, 2, 9, len(whole) // 3, len(whole) // 2, len(whole) * 9 // 10, len(whole) - 9, len(whole) - 3):
+        path.write_bytes(whole[:place])
+        assert "cut off" in refused(path) or place < 9
+    path.write_bytes(whole)
+    assert extract(path, WANTED, tmp_path / "out", workers=1).bytes_text == len(text)
+
+
+# What is kept
+
+
+def test_the_kept_are_trimmed(tmp_path: Path) -> None:
+    told = extract(write(tmp_path, array(FEW)), WANTED, tmp_path / "deep" / "out")
+    assert told[:2] == (2, 4)
+    assert told.revision == 7
+    first, second = map(json.loads, (tmp_path / "deep" / "out").read_bytes().splitlines())
+    assert first == {
+        "type": "item",
+        "id": "Q2",
+        "labels": {"en": {"language": "en", "value": "The Q2"}},
+        "aliases": {"en": [{"language": "en", "value": "Old Q2"}]},
+        "claims": {"P6": [claim("P6")], "P31": [claim("P31")]},
+    }
+    assert (second["id"], second["lastrevid"]) == ("Q4", 7)
+
+
+@pytest.mark.parametrize("languages", [["de", "fr"], ["mul", "de"], ["en", "mul", "de"], ["zu", "ar"], []])
+def test_the_label_is_the_one_of_the_whole_document(tmp_path: Path, languages: list[str]) -> None:
+    labels = {language: {"language": language, "value": f"in {language}"} for language in languages}
+    document = entity("Q1", "P6", labels=labels or [])
+    extract(write(tmp_path, array([document])), WANTED, tmp_path / "out")
+    (found,) = entities(tmp_path / "out")
+    (expected,) = read_entities(document, (), "here")
+    assert found.label == expected.label
+
+
+def test_a_property_among_the_qualifiers_alone_is_none(tmp_path: Path) -> None:
+    document = entity("Q1", claims={"P39": [claim("P39", P6="x")]})
+    assert ids(tmp_path, array([document, *FEW])) == ["Q2", "Q4"]
+
+
+def test_words_that_look_like_a_statement_are_none(tmp_path: Path) -> None:
+    labels = {"en": {"language": "en", "value": 'say "P6":[{"mainsnak":{}}] and "claims":{"P35":['}}
+    assert ids(tmp_path, array([entity("Q1", labels=labels), *FEW])) == ["Q2", "Q4"]
+
+
+@pytest.mark.parametrize("claims", [[], {}, {"P6": []}])
+def test_no_statements_are_no_hit(tmp_path: Path, claims: object) -> None:
+    assert ids(tmp_path, array([entity("Q1", claims=claims), *FEW])) == ["Q2", "Q4"]
+
+
+@pytest.mark.parametrize("separators", [(", ", ": "), (",", ":"), (" ,", " :  ")])
+def test_blanks_between_members_do_not_hide(tmp_path: Path, separators: tuple[str, str]) -> None:
+    lines = [json.dumps(document, separators=separators).encode() for document in FEW]
+    text = b"[\n" + b",\n".join(lines) + b"\n]"
+    assert ids(tmp_path, text) == ["Q2", "Q4"]
+    assert ids(tmp_path, text, Wanted(subjects=frozenset(("Q1", "Q4")))) == ["Q1", "Q4"]
+
+
+def test_longer_property_numbers_are_others(tmp_path: Path) -> None:
+    assert ids(tmp_path, array([entity("Q1", "P66"), entity("Q2", "P356"), entity("Q3", "P6")])) == ["Q3"]
+
+
+def test_subjects_are_kept_whatever_they_state(tmp_path: Path) -> None:
+    wanted = Wanted(frozenset(("P6",)), frozenset(("Q1", "Q2", "Q9")))
+    assert ids(tmp_path, array(FEW), wanted) == ["Q1", "Q2"]
+    assert [found.properties for found in entities(tmp_path / "out")] == [("P31",), ("P6", "P31")]
+
+
+@pytest.mark.parametrize("order", [["claims", "id", "type"], ["labels", "id"], ["lastrevid", "type", "id"], ["claims"]])
+def test_an_id_is_found_wherever_it_stands(tmp_path: Path, order: list[str]) -> None:
+    documents = [entity(name, "P31", lastrevid=3) for name in ("Q1", "Q2", "Q3")]
+    turned = [{key: one[key] for key in (*order, *sorted(one))} for one in documents]
+    assert ids(tmp_path, array(turned), Wanted(subjects=frozenset(("Q2",)))) == ["Q2"]
+
+
+def test_the_id_of_a_value_is_not_the_entitys(tmp_path: Path) -> None:
+    document = {"claims": {"P31": [claim("P31", "Q7")]}, "id": "Q1", "type": "item"}
+    assert ids(tmp_path, array([document]), Wanted(subjects=frozenset(("Q7",)))) == []
+
+
+def test_properties_and_lexemes_are_entities_too(tmp_path: Path) -> None:
+    lexeme = {"type": "lexeme", "id": "L1", "lemmas": {}, "claims": []}
+    found = named_in(write(tmp_path, array([lexeme, entity("P6", "P31", type="property")])), ["P6", "L1"])
+    assert list(found) == ["L1", "P6"]
+    assert found["P6"].label == ("The P6", "en")
+
+
+def test_nobody_asked_for_costs_nothing(tmp_path: Path) -> None:
+    assert named_in(tmp_path / "is not even there", []) == {}
+
+
+def test_asking_for_nothing_is_a_wrong_use(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="Nothing is asked for"):
+        extract(write(tmp_path, array(FEW)), Wanted(), tmp_path / "out")
+
+
+# What files look like
+
+LINES = list(map(line, FEW))
+SHAPES = {
+    "as Wikidata writes it": b"[\n" + b",\n".join(LINES) + b"\n]\n",
+    "comma after the last": b"[\n" + b",\n".join(LINES) + b",\n]\n",
+    "no newline at the end": b"[\n" + b",\n".join(LINES) + b"\n]",
+    "CRLF": b"[\r\n" + b",\r\n".join(LINES) + b"\r\n]\r\n",
+    "blank lines": b"\n[\n\n" + b",\n  \n\n".join(LINES) + b"\n\n]\n\n \n",
+    "byte order mark": b"\xef\xbb\xbf[\n" + b",\n".join(LINES) + b"\n]\n",
+    "indented": b"[\n  " + b",\n  ".join(LINES) + b"\n]\n",
+    "one object a line": b"\n".join(LINES) + b"\n",
+    "one object a line, no newline at the end": b"\n".join(LINES),
+    "one object a line, CRLF, byte order mark": b"\xef\xbb\xbf" + b"\r\n".join(LINES) + b"\r\n",
+}
+
+
+@pytest.mark.parametrize("block", [64, 700, 4 << 20])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_dump_may_look_like(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shape: str, block: int) -> None:
+    monkeypatch.setattr(dumps, "_BLOCK", block)
+    for kind in ("json", "gz"):
+        path = write(tmp_path, SHAPES[shape], kind)
+        told = extract(path, WANTED, tmp_path / "out", workers=1)
+        assert [found.id for found in entities(tmp_path / "out")] == ["Q2", "Q4"]
+        assert (told.lines, told.bytes_text) == (4, len(SHAPES[shape]))
+        assert told.array == ("one object" not in shape)
+
+
+def test_an_empty_array_is_whole(tmp_path: Path) -> None:
+    assert extract(write(tmp_path, b"[\n]\n"), WANTED, tmp_path / "out")[:2] == (0, 0)
+    assert (tmp_path / "out").read_bytes() == b""
+
+
+BROKEN = {
+    "nothing": (b"", "is empty"),
+    "blanks": (b" \n\n", "is empty"),
+    "no end": (b"[\n" + b",\n".join(LINES) + b"\n", "without the last ]"),
+    "an opening alone": (b"[", "without the last ]"),
+    "cut inside a line": (b"[\n" + b",\n".join(LINES)[:-9], "is cut off"),
+    "cut inside a line after a brace": (LINES[0] + b"\n" + LINES[1][: LINES[1].index(b"}") + 1], "is no JSON"),
+    "cut inside a line without brackets": (b"\n".join(LINES)[:-9], "is cut off"),
+    "a line in the middle cut": (b"[\n" + LINES[0][:90] + b"\n" + LINES[1] + b"\n]\n", "is not one entity"),
+    "two lines in one": (b"[\n" + LINES[1] + LINES[3] + b"\n]\n", "is no JSON"),
+    "a wanted line garbled": (b"[\n" + LINES[1].replace(b'"P6":[', b'"P6":[[') + b"\n]\n", "is no JSON"),
+    "a hole": (b"[\n" + LINES[0] + b"\n" + bytes(100) + LINES[1] + b"\n]\n", "zero byte"),
+    "two dumps in one": (SHAPES["as Wikidata writes it"] * 2, "where none belongs"),
+    "something after the end": (SHAPES["as Wikidata writes it"] + LINES[0], "goes on"),
+    "an end without a beginning": (LINES[0] + b"\n]\n", "where none belongs"),
+    "no object": (b"[\n1,\n2\n]\n", "is not one entity"),
+    "no entity": (b'[\n{"P6":[1]}\n]\n', "is no entity document"),
+    "an impossible id": (b'[\n{"id":"Q0x","claims":{"P6":[1]}}\n]\n', "Q0x"),
+    "all on one line": (b"[" + b",".join(LINES) + b"]", "is not one entity"),
+    "no text": (b"PK\x03\x04 something else", "is no dump"),
+    "a page of HTML": (b"<!DOCTYPE html>", "is no dump"),
+}
+
+
+@pytest.mark.parametrize("block", [50, 4 << 20])
+@pytest.mark.parametrize("fault", BROKEN)
+def test_a_dump_that_is_not_whole_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fault: str, block: int
+) -> None:
+    monkeypatch.setattr(dumps, "_BLOCK", block)
+    text, reason = BROKEN[fault]
+    assert reason in refused(write(tmp_path, text))
+
+
+def test_the_place_is_named_in_bytes_of_the_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(dumps, "_BLOCK", 100)
+    text = b"[\n" + LINES[0] + b",\n" + LINES[1] + b",\nbroken\n]\n"
+    for kind in COMPRESS:
+        path = write(tmp_path, text, kind)
+        assert f"the line at byte {text.index(b'broken')} of its text" in refused(path)
+        path.unlink()
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"nowhere\.json cannot be read: No such file"):
+        extract(tmp_path / "nowhere.json", WANTED, tmp_path / "out")
+
+
+def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(dumps, "_BLOCK", 1000)
+    monkeypatch.setattr(dumps, "_LONGEST", 5000)
+    for kind in COMPRESS:
+        path = write(tmp_path, b"[" + b",".join(LINES * 20), kind)
+        assert "has a line of more than" in refused(path)
+        path.unlink()
+
+
+def test_a_file_that_still_grows_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, array(FEW))
+
+    def clock() -> float:  # read when the first block is done
+        with path.open("ab") as file:
+            file.write(b"\n")
+        return 0
+
+    with pytest.raises(DataError, match="changed while it was read"):
+        extract(path, WANTED, tmp_path / "out", clock=clock, workers=1)
+
+
+# Compressed streams
+
+
+@pytest.mark.parametrize("kind", COMPRESSED)
+@pytest.mark.parametrize("size", [90, 5000])
+def test_many_streams_are_one_text(tmp_path: Path, kind: str, size: int) -> None:
+    text = array(many(60))
+    path = tmp_path / "dump"
+    path.write_bytes(b"".join(COMPRESS[kind](text[at : at + size]) for at in range(0, len(text), size)))
+    told = extract(path, WANTED, tmp_path / "out", workers=1)
+    assert (told.lines, told.bytes_text, told.bytes_read) == (59, len(text), path.stat().st_size)
+    assert [found.id for found in entities(tmp_path / "out")] == [f"Q{n}" for n in range(7, 60, 7)]
+
+
+@pytest.mark.parametrize("kind", COMPRESSED)
+def test_the_first_bytes_tell_the_kind_not_the_name(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "dump.json"
+    path.write_bytes(COMPRESS[kind](array(FEW)))
+    assert extract(path, WANTED, tmp_path / "out").lines == 4
+
+
+@pytest.mark.parametrize("kind", COMPRESSED)
+@pytest.mark.parametrize("streams", [1, 3])
+def test_a_compressed_dump_cut_anywhere_is_refused(tmp_path: Path, kind: str, streams: int) -> None:
+    text = b"\n".join(map(line, many(200)))  # without brackets, so that the stream alone can tell
+    step = len(text) // streams + 1
+    parts = [COMPRESS[kind](text[at : at + step]) for at in range(0, len(text), step)]
+    whole, ends = b"".join(parts), [sum(map(len, parts[:n])) for n in range(streams)]
+    path = tmp_path / "dump"
+    for place in [
+        *range(1, len(whole), len(whole) // 25),
+        *(len(whole) - n for n in range(1, 10)),
+        *(n + 2 for n in ends),
+    ]:
+        path.write_bytes(whole[:place])
+        refused(path)
+
+
+@pytest.mark.parametrize("kind", COMPRESSED)
+def test_a_dump_cut_between_two_streams_lacks_its_end(tmp_path: Path, kind: str) -> None:
+    text = array(many(50))
+    path = tmp_path / "dump"
+    path.write_bytes(COMPRESS[kind](text[: text.index(b"\n", 5000) + 1]))
+    assert "without the last ]" in refused(path)
+
+
+@pytest.mark.parametrize("kind", COMPRESSED)
+def test_flipped_bits_are_noticed(tmp_path: Path, kind: str) -> None:
+    whole = COMPRESS[kind](b"\n".join(map(line, many(200))) + b"\n")
+    path = tmp_path / "dump"
+    for place in range(40, len(whole), len(whole) // 20):
+        garbled = bytearray(whole)
+        garbled[place] ^= 0x10
+        path.write_bytes(garbled)
+        assert "damaged" in (reason := refused(path)) or "cut off" in reason
+
+
+@pytest.mark.parametrize("kind", COMPRESSED)
+def test_a_damaged_stream_after_a_whole_one_is_not_passed_over(tmp_path: Path, kind: str) -> None:
+    first, second = (COMPRESS[kind](line(one) + b"\n") for one in FEW[:2])
+    path = tmp_path / "dump"
+    for rest in (b"XXXX" + second[4:], b"garbage"):
+        path.write_bytes(first + rest)
+        assert "damaged" in refused(path)
+    path.write_bytes(first + second + bytes(1000))  # padding
+    assert extract(path, WANTED, tmp_path / "out").lines == 2
+
+
+def test_frames_that_hold_no_data_are_skipped(tmp_path: Path) -> None:
+    skippable = b"\x50\x2a\x4d\x18" + (5).to_bytes(4, "little") + b"hello"
+    path = tmp_path / "dump.zst"
+    path.write_bytes(skippable + COMPRESS["zst"](array(FEW)) + skippable)
+    assert extract(path, WANTED, tmp_path / "out").lines == 4
+
+
+# Several processes
+
+
+Answers = queue.SimpleQueue[tuple[dumps._Worker, dumps._Answer | None]]
+
+
+class Spied(dumps._Worker):
+    """A process that a test can end."""
+
+    made: list["Spied"] = []  # noqa: RUF012
+
+    def __init__(self, setup: Mapping[str, Any], answers: Answers) -> None:
+        super().__init__(setup, answers)
+        self.made.append(self)
+
+
+@pytest.fixture
+def workers(monkeypatch: pytest.MonkeyPatch) -> list[Spied]:
+    Spied.made.clear()
+    monkeypatch.setattr(dumps, "_Worker", Spied)
+    monkeypatch.setattr(dumps, "_BLOCK", 20_000)
+    return Spied.made
+
+
+@pytest.mark.parametrize("kind", COMPRESS)
+def test_blocks_come_back_in_the_dumps_order(workers: list[Spied], tmp_path: Path, kind: str) -> None:
+    path = write(tmp_path, array(many(2000)), kind)
+    one = extract(path, WANTED, tmp_path / "one", workers=1)
+    assert not workers
+    assert extract(path, WANTED, tmp_path / "three", workers=3) == one
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "three").read_bytes()
+    assert [found.id for found in entities(tmp_path / "three")] == [f"Q{n}" for n in range(7, 2000, 7)]
+    assert [worker.process.returncode is None for worker in workers] == [False] * 3
+
+
+def test_the_first_fault_of_a_dump_is_told_whoever_finds_it(workers: list[Spied], tmp_path: Path) -> None:
+    lines = list(map(line, many(2000)))
+    lines[900] = lines[1500] = b"broken"
+    path = write(tmp_path, b"\n".join(lines))
+    assert refused(path) == refused(path, workers=2)
+    assert all(worker.process.returncode is not None for worker in workers)
+
+
+def test_a_process_ended_from_outside_ends_the_reading(workers: list[Spied], tmp_path: Path) -> None:
+    path = write(tmp_path, array(many(2000)))
+
+    def kill(_: Progress) -> None:
+        workers[0].process.send_signal(signal.SIGKILL)
+
+    ticks = iter(range(10_000))
+    with pytest.raises(DyknowError, match="ended by signal 9") as caught:
+        extract(path, WANTED, tmp_path / "out", workers=2, progress=kill, clock=lambda: next(ticks))
+    assert caught.value.hint
+    assert list(tmp_path.iterdir()) == [path]
+    assert all(worker.process.returncode is not None for worker in workers)
+
+
+def test_an_interrupt_leaves_nothing_behind(workers: list[Spied], tmp_path: Path) -> None:
+    path = write(tmp_path, array(many(2000)))
+
+    def interrupt(_: Progress) -> None:
+        raise KeyboardInterrupt
+
+    ticks = iter(range(10_000))
+    with pytest.raises(KeyboardInterrupt):
+        extract(path, WANTED, tmp_path / "out", workers=2, progress=interrupt, clock=lambda: next(ticks))
+    assert list(tmp_path.iterdir()) == [path]
+    assert [worker.process.returncode for worker in workers] == [-signal.SIGKILL] * 2
+
+
+def test_a_small_file_starts_no_process(workers: list[Spied], tmp_path: Path) -> None:
+    extract(write(tmp_path, array(FEW)), WANTED, tmp_path / "out")
+    assert not workers
+
+
+# Progress
+
+
+def test_progress_tells_rate_and_time_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(dumps, "_BLOCK", 10_000)
+    path, told = write(tmp_path, array(many(500))), list[Progress]()
+    seconds = iter(range(10_000))
+    extract(path, WANTED, tmp_path / "out", workers=1, progress=told.append, clock=lambda: float(next(seconds)))
+    first, last, size = told[0], told[-1], path.stat().st_size
+    assert first[:2] == (10_000, size)
+    assert (first.seconds, first.bytes_per_second) == (1.0, 10_000.0)
+    assert first.seconds_left == pytest.approx((size - 10_000) / 10_000)
+    assert last[:4] == (size, size, 499, 71)
+    assert last.seconds_left == 0
+    assert [one.bytes_read for one in told] == sorted(one.bytes_read for one in told)
+
+
+def test_progress_is_told_a_few_times_a_second(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(dumps, "_BLOCK", 1_000)
+    path, told = write(tmp_path, array(many(500))), list[Progress]()
+    ticks = iter(range(100_000))
+    extract(path, WANTED, tmp_path / "out", workers=1, progress=told.append, clock=lambda: next(ticks) / 100)
+    assert len(told) <= next(ticks) / 100 / 0.2 + 1
+
+
+def test_a_line_that_is_none_is_named_when_read_again(tmp_path: Path) -> None:
+    (tmp_path / "out").write_bytes(line(FEW[0]) + b"\n{")
+    with pytest.raises(DataError, match="out, line 2, is no JSON"):
+        list(entities(tmp_path / "out"))
