@@ -196,7 +196,7 @@ def test_no_value_and_unknown_value_are_wikidatas() -> None:
     assert not objects(nobody, "http://www.wikidata.org/prop/statement/P35")
     [value] = objects(unknown, "http://www.wikidata.org/prop/statement/P35")
     assert value.startswith("<urn:dyknow:unknown:")
-    assert b"<http://www.wikidata.org/prop/qualifier/novalue/P582>" in ntriples([row("A", end_kind=EndKind.NO_VALUE)])
+    assert b"<http://www.wikidata.org/prop/novalue/P582>" in ntriples([row("A", end_kind=EndKind.NO_VALUE)])
 
 
 def test_ids_make_wikidatas_names() -> None:

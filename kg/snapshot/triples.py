@@ -14,7 +14,6 @@ from kg.sources import Row, Triple
 from kg.terms import (
     DY,
     PQ,
-    PQNO,
     PQV,
     PS,
     RDF_TYPE,
@@ -183,7 +182,7 @@ def _field_triples(row: Row, statement: str, node: str, value: str | None) -> Tr
         if time is not None:
             yield from _time_triples(node, prop, time)
     if row.end_kind is EndKind.NO_VALUE:
-        yield node, _TYPE, _iri(PQNO + "P582")
+        yield node, _TYPE, _iri(WDNO + "P582")
     elif row.end_kind is EndKind.UNKNOWN:
         yield node, _iri(PQ + "P582"), _iri(unknown_iri(statement, "P582"))
     if row.start_unknown:

@@ -128,34 +128,57 @@ def mirror(wikidata: Wikidata, chosen: Plan, scope: str, report: Report) -> Iter
     Raises:
         SourceError: Wikidata cannot be reached, or answers wrongly. What was fetched is kept for the next try.
     """
-    tasks = [(item, revision) for item, own in sorted(chosen.revisions.items()) for revision in own]
-    known: dict[StatementRdf, StatementRdf] = {}  # most statements are equal in most revisions: keep each once
-    subjects: dict[Revision, Subject] = {}
-    for item, revision in _stepping("documents", tasks, report):
-        one = subject(wikidata.entity_at(item, revision.number), chosen.wanted[item])
-        kept = tuple(known.setdefault(statement, statement) for statement in one.statements)
-        subjects[revision] = replace(one, statements=kept, revision=revision.number, modified=revision.timestamp)
-    names = _names(wikidata, value_ids(subjects.values()), scope, report)
+    subjects = _documents(wikidata, chosen, scope, report)
+    names = _names(wikidata, value_ids(one for one in subjects.values()), scope, report)
     for day in sorted(chosen.instants):
         yield _on_day(chosen, day, subjects, names)
 
 
-def _names(wikidata: Wikidata, ids: Collection[str], scope: str, report: Report) -> dict[str, Named]:
-    ordered = sorted(ids, key=lambda name: (name[0], int(name[1:])))
-    found: dict[str, Named] = {}
-    for start in range(0, len(ordered), 50):
-        report(Step("labels", start, len(ordered)))
-        batch = wikidata.entities(ordered[start : start + 50], scope)
-        found |= {asked: named(entity) for asked, entity in batch.items() if entity is not None}
-    report(Step("labels", len(ordered), len(ordered)))
+_Key = tuple[str, Day]
+"""A subject as it was asked for, and a day."""
+
+
+def _documents(wikidata: Wikidata, chosen: Plan, scope: str, report: Report) -> dict[_Key, Subject]:
+    """Return each subject as it stood on each day; none where it was not there yet."""
+    known: dict[StatementRdf, StatementRdf] = {}  # most statements are equal in most revisions: keep each once
+
+    def document(item: str, revision: Revision, wanted: Collection[str]) -> Subject:
+        one = subject(wikidata.entity_at(item, revision.number), wanted)
+        kept = tuple(known.setdefault(statement, statement) for statement in one.statements)
+        return replace(one, statements=kept, revision=revision.number, modified=revision.timestamp)
+
+    tasks = [(item, revision) for item, own in sorted(chosen.revisions.items()) for revision in own]
+    found: dict[_Key, Subject] = {}
+    for item, revision in _stepping("documents", tasks, report):
+        days = [day for day in chosen.instants if chosen.standing(item, day) == revision]
+        try:
+            one = document(item, revision, chosen.wanted[item])
+            found |= {(item, day): one for day in days}
+        except SourceError as error:
+            if error.kind != "absent" or (target := wikidata.entity(item, scope).id) == item:
+                raise
+            # The page was a redirect then: what counts is the item it leads to, on the same days.
+            instants = {day: chosen.instants[day] for day in days}
+            moved = plan(wikidata, {target: chosen.wanted[item]}, instants, lambda _: None)
+            for day in days:
+                if there := moved.standing(target, day):
+                    found[item, day] = replace(document(target, there, chosen.wanted[item]), asked=item)
     return found
 
 
-def _on_day(chosen: Plan, day: Day, subjects: Mapping[Revision, Subject], names: Mapping[str, Named]) -> Source:
-    standing = {item: chosen.standing(item, day) for item in chosen.wanted}
-    own = [subjects[revision] for revision in standing.values() if revision]
+def _names(wikidata: Wikidata, ids: Collection[str], scope: str, report: Report) -> dict[str, Named]:
+    found: dict[str, Named] = {}
+    for number, (asked, entity) in enumerate(wikidata.each_entity(ids, scope)):
+        report(Step("labels", number, len(ids)))
+        if entity is not None:
+            found[asked] = named(entity)
+    report(Step("labels", len(ids), len(ids)))
+    return found
+
+
+def _on_day(chosen: Plan, day: Day, subjects: Mapping[_Key, Subject], names: Mapping[str, Named]) -> Source:
+    own = [subjects[item, day] for item in sorted(chosen.wanted) if (item, day) in subjects]
     used = value_ids(own)
-    absent = sorted(item for item, revision in standing.items() if revision is None)
     return source(
         own,
         {name: one for name, one in names.items() if name in used},
@@ -164,7 +187,10 @@ def _on_day(chosen: Plan, day: Day, subjects: Mapping[Revision, Subject], names:
         name="wikidata",
         description=f"Wikidata's entity documents as they stood at {chosen.instants[day]}.",
         notes=[_LABELS_ARE_TODAYS],
-        provenance={"instant": chosen.instants[day], "absent": absent},
+        provenance={
+            "instant": chosen.instants[day],
+            "absent": sorted(item for item in chosen.wanted if (item, day) not in subjects),
+        },
     )
 
 

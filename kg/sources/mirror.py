@@ -21,7 +21,6 @@ from kg.sources.reviewed import property_labels, team_classes
 from kg.terms import (
     OWL_SAME_AS,
     PQ,
-    PQNO,
     PQV,
     PS,
     RDF_TYPE,
@@ -129,7 +128,7 @@ class _Read:
             return bound.time, EndKind.KNOWN
         if bound.unknown:
             return None, EndKind.UNKNOWN
-        return None, EndKind.NO_VALUE if PQNO + "P582" in self.all(RDF_TYPE) else EndKind.OPEN
+        return None, EndKind.NO_VALUE if WDNO + "P582" in self.all(RDF_TYPE) else EndKind.OPEN
 
     def value(self) -> str | None:
         """Return the IRI of the main value; None for "no value"; raises where it is no entity."""
