@@ -9,7 +9,9 @@ from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from dyknow.benchmark import Question
 
-Style = Literal["auto", "chat", "completion"]
+Style = Literal["auto", "chat", "completion", "instruct", "sentinel"]
+Architecture = Literal["auto", "causal", "seq2seq"]
+Quantised = Literal["8bit", "4bit"]
 
 TEMPLATE_DAY: Final = date(2024, 7, 26)
 """The day told to chat templates that write one into the prompt: what Llama's own template falls back on.
@@ -23,9 +25,11 @@ class Options:
     """How a model is to be loaded and asked.
 
     Attributes:
-        style: "chat" puts a question into the tokenizer's chat template, "completion" gives it as it is; "auto" takes
-            chat where there is a template and the model's name says that it follows instructions.
-        device: "cpu", "cuda", "cuda:1", "mps"; None: cuda where there is one, else cpu.
+        style: "chat" puts a question into the tokenizer's chat template, "instruct" into ``template``, "completion"
+            gives it as it is, "sentinel" lets a T5 fill the blank after it; "auto" takes the model's preset, else chat
+            where there is a template and the model's name says that it follows instructions.
+        device: "cpu", "cuda", "cuda:1", "mps", "auto" to spread it over all there are; None: cuda where there is one,
+            else cpu.
         dtype: "float32", "bfloat16", "float16", or "auto" for the file's own; None: float32 on cpu, else "auto".
         revision: A hub model's commit, tag or branch.
         max_new_tokens: Tokens an answer may have; None: 24 for a completion, 48 in a chat.
@@ -38,6 +42,10 @@ class Options:
         base_urls: Addresses of servers that all have the model; None: the kind's own.
         concurrency: How many requests each server has at a time.
         deadline_s: How many seconds a request to a server may take.
+        architecture: "causal" or "seq2seq"; "auto": as the model's file says.
+        bos: Whether a prompt begins with the tokenizer's BOS; None: as the tokenizer has it.
+        template: For the style "instruct": a text with {question} in it.
+        quantised: Load the weights in 8 or 4 bits; needs bitsandbytes.
     """
 
     style: Style = "auto"
@@ -54,6 +62,10 @@ class Options:
     base_urls: tuple[str, ...] | None = None
     concurrency: int = 4
     deadline_s: float = 120.0
+    architecture: Architecture = "auto"
+    bos: bool | None = None
+    template: str | None = None
+    quantised: Quantised | None = None
 
 
 class Answer(NamedTuple):
