@@ -42,6 +42,7 @@ class Options:
         base_urls: Addresses of servers that all have the model; None: the kind's own.
         concurrency: How many requests each server has at a time.
         deadline_s: How many seconds a request to a server may take.
+        api_key_env: The environment variable that holds the servers' key; None: the kind's own, for its own servers.
         architecture: "causal" or "seq2seq"; "auto": as the model's file says.
         bos: Whether a prompt begins with the tokenizer's BOS; None: as the tokenizer has it.
         template: For the style "instruct": a text with {question} in it.
@@ -62,6 +63,7 @@ class Options:
     base_urls: tuple[str, ...] | None = None
     concurrency: int = 4
     deadline_s: float = 120.0
+    api_key_env: str | None = None
     architecture: Architecture = "auto"
     bos: bool | None = None
     template: str | None = None
@@ -83,6 +85,7 @@ class Answer(NamedTuple):
     ids_digest: str | None = None  # SHA-256 of the prompt's token ids, where we made them
     seconds: float | None = None  # from sending to the last byte; None: the batch's time is shared
     server: str | None = None  # the address that answered, without what is secret in it
+    model: str | None = None  # the model's name as the server that answered reports it
 
 
 class Asked(NamedTuple):
