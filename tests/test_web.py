@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from kg.errors import SourceError, UsageError
-from kg.sources.web import Fault, Manners, Responses, Web, api_fault
+from kg.sources.web import Fault, Manners, Responses, Web, _certificates, api_fault
 from tests.wikidata_server import FakeWikidata, Reply
 from tests.wikidata_server import Fault as Spoilt
 
@@ -159,6 +159,13 @@ def test_an_answer_that_will_not_change_is_asked_for_once(status: int, kind: str
     assert (caught.value.kind, waits, len(asked)) == (kind, [], 1)
 
 
+def test_who_is_refused_is_told_to_say_who_he_is() -> None:
+    client, _, _ = scripted(httpx.Response(403, text="Please set a user-agent"))
+    with pytest.raises(SourceError, match="HTTP 403") as caught:
+        client.get_json(URL, {}, None)
+    assert caught.value.hint and "contact" in caught.value.hint
+
+
 def test_a_pause_is_reported() -> None:
     said: list[str] = []
     client, _, _ = scripted(httpx.Response(500, text="oh"), GOOD, report=said.append)
@@ -189,13 +196,14 @@ def test_a_network_that_goes_away_in_the_middle_is_waited_for() -> None:
 
 
 def test_tls_is_verified(fake: FakeWikidata) -> None:
-    # A server that speaks plain HTTP has no certificate at all.
+    # A server that speaks plain HTTP has no certificate at all; and whoever has one must prove it.
     with (
         Web(sleep=Waits()) as client,
         pytest.raises(SourceError, match="cannot be reached"),
     ):
         client.get_json(fake.url.replace("http", "https"), {}, None)
-    assert client._client._transport._pool._ssl_context.verify_mode == ssl.CERT_REQUIRED  # type: ignore[attr-defined]
+    context = _certificates()
+    assert context.verify_mode == ssl.CERT_REQUIRED and context.check_hostname
 
 
 @pytest.mark.parametrize("url", ["ftp://example.org/x", "example.org/x", "http://[::1", "https://"])
@@ -313,10 +321,11 @@ def test_a_check_decides_what_is_an_answer(tmp_path: Path) -> None:
 
 
 def test_maxlag_is_waited_for() -> None:
-    lag = httpx.Response(200, json={"error": {"code": "maxlag", "info": "Waiting for db1: 7.5 s lagged", "lag": 7.5}})
-    client, waits, _ = scripted(lag, GOOD)
+    lag = {"error": {"code": "maxlag", "info": "Waiting for db1: 7.5 s lagged", "lag": 7.5}}
+    asking = httpx.Response(200, json=lag, headers={"Retry-After": "9"})
+    client, waits, _ = scripted(asking, httpx.Response(200, json=lag), GOOD)
     assert client.get_json(URL, {}, None, check=api_fault) == {"good": True}
-    assert waits == [7.5]
+    assert waits == [9, 5]
 
 
 @pytest.mark.parametrize(

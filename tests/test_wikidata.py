@@ -12,7 +12,7 @@ from kg.sources.wikidata import Candidate, Revision, Wikidata
 from tests.wikidata_server import FakeWikidata, Fault, Version, corpus, holders, small
 
 FEW = Manners(attempts=3)
-SHORT = Manners(attempts=2, deadline_s=0.4)  # for what never ends
+SHORT = Manners(attempts=2, deadline_s=0.3)  # for what never ends
 
 OLD = Version(10, "2018-01-01T00:00:00Z", small("Q38", "Italia"))
 NEW = Version(20, "2020-01-01T00:00:00Z", small("Q38", "Italy"))
@@ -159,6 +159,14 @@ def test_an_entity_that_the_reply_passes_over_is_an_error(
     assert [asked.params["ids"] for asked in fake.requests] == ["Q2|Q38", "Q38"]
 
 
+def test_what_a_long_reply_leaves_out_is_asked_for_again(fake: FakeWikidata, connect: Connect) -> None:
+    fake.biggest = 700
+    names = [f"Q{number}" for number in range(100, 110)]
+    found = connect(fake).entities(names, None)
+    assert [entity.id for entity in found.values() if entity] == names
+    assert 2 < len(fake.requests) < 10
+
+
 def test_properties_have_documents_too(fake: FakeWikidata, connect: Connect) -> None:
     found = connect(fake).entities(["P35", "Q38"], None)
     assert found["P35"] and found["P35"].label == ("head of state", "en")
@@ -238,6 +246,66 @@ def test_the_past_is_kept_for_ever_and_the_future_is_not(fake: FakeWikidata, con
     for _ in range(2):
         wikidata.revision_at("Q38", "2020-05-31T00:00:00Z", "a job")
     assert len(fake.requests) == 4
+
+
+def test_a_revision_whose_text_is_hidden_gives_way_to_the_one_before(fake: FakeWikidata, connect: Connect) -> None:
+    fake.hidden = {20}
+    found = connect(fake).revision_at("Q38", "2021-01-01T00:00:00Z")
+    assert found == Revision("Q38", 10, "2018-01-01T00:00:00Z")
+    listed = connect(fake).revisions("Q38", "2017-01-01T00:00:00Z", "2021-01-01T00:00:00Z")
+    assert listed == [found]
+
+
+# As it stood
+
+
+MERGED = {
+    "Q1": [
+        Version(10, "2018-01-01T00:00:00Z", small("Q1", "Terra")),
+        Version(20, "2020-01-01T00:00:00Z", {"entity": "Q1", "redirect": "Q2"}),
+    ],
+    "Q2": [
+        Version(5, "2017-01-01T00:00:00Z", small("Q2", "Earth")),
+        Version(30, "2022-01-01T00:00:00Z", small("Q2", "Planet Earth")),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("instant", "document", "label"),
+    [
+        ("2019-01-01T00:00:00Z", "Q1", "Terra"),
+        ("2021-01-01T00:00:00Z", "Q2", "Earth"),
+        ("2023-01-01T00:00:00Z", "Q2", "Planet Earth"),
+    ],
+)
+def test_a_redirect_is_followed_as_it_stood_then(connect: Connect, instant: str, document: str, label: str) -> None:
+    with FakeWikidata(MERGED) as fake:
+        found = connect(fake).entity_on("Q1", instant)
+    assert found and found.label
+    assert (found.asked, found.id, found.label[0]) == ("Q1", document, label)
+
+
+def test_nothing_stood_before_the_first_revision(connect: Connect) -> None:
+    with FakeWikidata(MERGED) as fake:
+        assert connect(fake).entity_on("Q1", "2016-01-01T00:00:00Z") is None
+
+
+def test_redirects_in_a_circle_end(connect: Connect) -> None:
+    circle = {
+        name: [Version(number, "2020-01-01T00:00:00Z", {"entity": name, "redirect": to})]
+        for number, (name, to) in enumerate([("Q1", "Q2"), ("Q2", "Q1")])
+    }
+    with FakeWikidata(circle) as fake, pytest.raises(SourceError, match="no revision"):
+        connect(fake).entity_on("Q1", "2021-01-01T00:00:00Z")
+
+
+def test_a_revision_that_is_no_redirect_leads_nowhere(fake: FakeWikidata, connect: Connect) -> None:
+    wikidata = connect(fake)
+    assert wikidata.redirect_at("Q38", 20) is None
+    assert wikidata.redirect_at("Q38", 999) is None
+    assert wikidata.redirect_at("Q1", 3_000_000_001) == "Q2"
+    assert wikidata.redirect_at("Q38", 3_000_000_001) is None  # another entity's
 
 
 # Search

@@ -91,6 +91,8 @@ class FakeWikidata:
         page: how many revisions a listing gives at once.
         by_target: whether wbgetentities names a redirected entity by its target, so that of two redirects to one
             entity only one is answered; else by the id it was asked for.
+        hidden: revisions whose text has been hidden.
+        biggest: the longest reply of wbgetentities in bytes; what would make it longer is left out with a warning.
     """
 
     def __init__(
@@ -105,6 +107,8 @@ class FakeWikidata:
         faults: Iterable[Fault] = (),
         page: int = 50,
         by_target: bool = True,
+        hidden: Collection[int] = (),
+        biggest: int = 8_388_608,
     ) -> None:
         self.documents = {name: [Version(*one) for one in versions] for name, versions in documents.items()}
         for name, target in (redirects or {}).items():
@@ -118,6 +122,8 @@ class FakeWikidata:
         self.faults = list(faults)
         self.page = page
         self.by_target = by_target
+        self.hidden = set(hidden)
+        self.biggest = biggest
         self.requests: list[Asked] = []
         self.stopping = threading.Event()
         self._lock = threading.Lock()
@@ -194,7 +200,7 @@ class FakeWikidata:
             return _page(400, f"Invalid ID: {name}.")
         if wanted := params.get("revision"):
             found = [one for one in self.versions(name) if str(one.revision) == wanted]
-            if not found:
+            if not found or found[0].revision in self.hidden:
                 return _page(404, f"No entity with ID {name} was found at revision {wanted}.")
             if "redirect" in found[0].document:
                 return _page(404, f"Unresolved redirect {name} at revision {wanted}.")
@@ -217,6 +223,8 @@ class FakeWikidata:
         if bad := [name for name in names if not (name[:1] in "QPL" and name[1:].isdigit())]:
             return _error("no-such-entity", f"Could not find an entity with the ID {bad[0]}.")
         entities: dict[str, Any] = {}
+        answer: dict[str, Any] = {"entities": entities, "success": 1}
+        size = 0
         for name in names:
             found = self.current(name)
             if found is None:
@@ -226,10 +234,16 @@ class FakeWikidata:
             part = _part(version, target, params.get("props", "info|labels|aliases|claims").split("|"))
             if target != name:
                 part["redirects"] = {"from": name, "to": target}
+            size += len(orjson.dumps(part))
+            if entities and size > self.biggest:
+                answer["warnings"] = {"result": {"warnings": "This result was truncated because it would be too long."}}
+                break
             entities.setdefault(target if self.by_target else name, part)
-        return {"entities": entities, "success": 1}
+        return answer
 
     def _query(self, params: Mapping[str, str]) -> Document:
+        if "revids" in params:
+            return self._content(params["revids"])
         title = params.get("titles", "")
         if not title or any(sign in title for sign in "[]|<>{}#"):
             return {"query": {"pages": [{"title": title, "invalidreason": "bad characters", "invalid": True}]}}
@@ -245,12 +259,30 @@ class FakeWikidata:
             chosen = [one for one in chosen if (one.revision <= number if older else one.revision >= number)]
         page["pageid"] = int(title.rpartition(":")[2][1:])
         if listed := chosen[:limit]:
-            page["revisions"] = [{"revid": one.revision, "parentid": 0, "timestamp": one.timestamp} for one in listed]
+            page["revisions"] = [
+                {
+                    "revid": one.revision,
+                    "parentid": 0,
+                    "timestamp": one.timestamp,
+                    **({"sha1hidden": True} if one.revision in self.hidden else {"sha1": f"{one.revision:040x}"}),
+                }
+                for one in listed
+            ]
         answer: dict[str, Any] = {"query": {"pages": [page]}}
         if further := chosen[limit:]:
             stamp = "".join(sign for sign in further[0].timestamp if sign.isdigit())
             return {"continue": {"rvcontinue": f"{stamp}|{further[0].revision}", "continue": "||"}, **answer}
         return {"batchcomplete": True, **answer}
+
+    def _content(self, wanted: str) -> Document:
+        for name, versions in self.documents.items():
+            for one in versions:
+                if str(one.revision) == wanted and name not in self.deleted:
+                    text = {"contentmodel": "wikibase-item", "content": orjson.dumps(one.document).decode()}
+                    slot = {"texthidden": True} if one.revision in self.hidden else text
+                    page = {"ns": 0, "title": name, "revisions": [{"slots": {"main": slot}}]}
+                    return {"batchcomplete": True, "query": {"pages": [page]}}
+        return {"batchcomplete": True, "query": {"badrevids": {wanted: {"revid": int(wanted), "missing": True}}}}
 
     def _search(self, params: Mapping[str, str]) -> Document:
         text, language = params["search"].casefold(), params["language"]

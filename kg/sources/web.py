@@ -44,6 +44,7 @@ _SHOWN: Final = 80
 _LONGEST_ADDRESS: Final = 160
 _LONGEST_PAUSE: Final = 60.0
 _MOST_REDIRECTS: Final = 5
+_REFUSED: Final = "Servers refuse who does not say how to be reached: give a contact (DYKNOW_CONTACT)."
 _KEPT: Final = "What is finished is kept: run the same command again later."
 _PERMANENT_REDIRECTS: Final = frozenset({307, 308})
 _REDIRECTS: Final = frozenset({301, 302, 303}) | _PERMANENT_REDIRECTS
@@ -96,14 +97,24 @@ class Fault(Exception):
         kind: As in `SourceError`.
         retry: Whether asking again can help.
         after: The seconds the server asks to wait.
+        hint: The next step, where it is a special one.
     """
 
-    def __init__(self, what: str, *, kind: str = "wrong", retry: bool = True, after: float | None = None) -> None:
+    def __init__(
+        self,
+        what: str,
+        *,
+        kind: str = "wrong",
+        retry: bool = True,
+        after: float | None = None,
+        hint: str | None = None,
+    ) -> None:
         super().__init__(what)
         self.what = what
         self.kind = kind
         self.retry = retry
         self.after = after
+        self.hint = hint
 
 
 class Responses:
@@ -344,8 +355,7 @@ class Web:
         while True:
             tries += 1
             try:
-                body = self._once(request)
-                return body, _parsed(body, check)
+                return self._once(request, check)
             except Fault as fault:
                 pause = self._pause(request, fault, tries, waited)
                 self.report(f"{request.site} {fault.what}; asking again in {pause:.0f} s.")
@@ -371,36 +381,41 @@ class Web:
             _give_up(request, fault, tries)
         return pause
 
-    def _once(self, request: _Request) -> bytes:
-        """Send a request, follow redirects on the same host, and return the whole unpacked body."""
+    def _once(self, request: _Request, check: Check | None) -> tuple[bytes, Json]:
+        """Send a request, follow redirects on the same host, and return the whole body, raw and parsed."""
         url = httpx.URL(request.url).copy_merge_params({**request.params, **request.manners})
         for _ in range(_MOST_REDIRECTS + 1):
-            body, to = self._sent(request, url)
-            if to is None:
-                return body
-            url = to
-        raise Fault(f"redirects more than {_MOST_REDIRECTS} times")
+            with self._sent(request, url) as response:
+                if response.status_code not in _REDIRECTS:
+                    body = self._body(request, response)
+                    break
+                url = _redirect(request, url, response)
+        else:
+            raise Fault(f"redirects more than {_MOST_REDIRECTS} times")
+        try:
+            return body, _parsed(body, check)
+        except Fault as fault:
+            if fault.kind == "busy" and (after := self._retry_after(response)) is not None:
+                fault.after = after
+            raise
 
-    def _sent(self, request: _Request, url: httpx.URL) -> tuple[bytes, httpx.URL | None]:
-        """Send one request; return the body, or where it redirects to."""
+    @contextlib.contextmanager
+    def _sent(self, request: _Request, url: httpx.URL) -> Iterator[httpx.Response]:
+        """Send one request; every failure of the connection is a fault, here and while the body is read."""
         self.sent += 1
         watch = self._watch
+        stream = self._client.stream(
+            request.method,
+            url,
+            data=request.form or None,
+            headers={"Accept": request.accept},
+            timeout=request.timeout_s,
+            extensions={"trace": watch.trace},
+        )
         try:
-            with (
-                watch,
-                self._client.stream(
-                    request.method,
-                    url,
-                    data=request.form or None,
-                    headers={"Accept": request.accept},
-                    timeout=request.timeout_s,
-                    extensions={"trace": watch.trace},
-                ) as response,
-            ):
+            with watch, stream as response:
                 self._reached.add(request.site)
-                if response.status_code in _REDIRECTS:
-                    return b"", _redirect(request, url, response)
-                return self._body(request, response), None
+                yield response
         except (httpx.HTTPError, ssl.SSLError) as error:
             raise _transport_fault(error, watch.fired, self.manners.deadline_s) from error
 
@@ -423,6 +438,8 @@ class Web:
             return Fault(what, kind="busy", after=after)
         if status in (httpx.codes.NOT_FOUND, httpx.codes.GONE):
             return Fault(what, kind="absent", retry=False)
+        if status == httpx.codes.FORBIDDEN:
+            return Fault(what, retry=False, hint=_REFUSED)
         if any(mark in start for mark in _TIMEOUTS):
             return Fault(f"ran out of time: {_seen(start)}", kind="time-out")
         return Fault(what, retry=status >= 500 or status == httpx.codes.REQUEST_TIMEOUT, after=after)
@@ -452,9 +469,8 @@ def api_fault(answer: Json) -> None:
     info = str(error.get("info", "")) if isinstance(error, dict) else ""
     what = f"answered the error {code or 'without a code'}: {_seen((info or str(error)).encode())}"
     if code in ("maxlag", "ratelimited"):
-        lag = error.get("lag")
-        # Wikidata's own header says 5 s; the body is all that is sure to be there.
-        raise Fault(what, kind="busy", after=max(5.0, float(lag)) if isinstance(lag, int | float) else 5.0)
+        # Five seconds are what MediaWiki's manual asks for; a Retry-After of the answer takes their place.
+        raise Fault(what, kind="busy", after=5.0)
     retry = not code.startswith(
         ("no-such", "invalid", "bad", "missing", "unknown", "toomany", "param", "no", "permissiondenied", "readapi")
     )
@@ -581,7 +597,8 @@ def _give_up(request: _Request, fault: Fault, tries: int) -> NoReturn:
     who = request.site if fault.kind == "unreachable" else request.address
     times = f" ({tries} times asked)" if tries > 1 else ""
     hints = {"unreachable": f"Is the network there? {_KEPT}", "absent": "Was it deleted, or is the id misspelt?"}
-    raise SourceError(f"{who} {fault.what}{times}.", hint=hints.get(fault.kind, _KEPT), kind=fault.kind)
+    hint = fault.hint or hints.get(fault.kind, _KEPT)
+    raise SourceError(f"{who} {fault.what}{times}.", hint=hint, kind=fault.kind)
 
 
 def _ask_too_much(request: _Request, fault: Fault, after: float, patience_s: float) -> NoReturn:

@@ -5,11 +5,13 @@ wikidata.org/w/api.php?action=help for ``wbgetentities``, ``query&prop=revisions
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Final, NamedTuple
+
+import orjson
 
 from kg.errors import DataError, SourceError, UsageError
 from kg.sources.entity import ID, Entity, read_entities
@@ -19,6 +21,7 @@ SITE: Final = "https://www.wikidata.org"
 BATCH: Final = 50
 """How many ids ``wbgetentities`` takes at once."""
 
+_MOST_HOPS: Final = 3  # Wikidata resolves double redirects, but not at once
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _NAMESPACE: Final = {"Q": "", "P": "Property:", "L": "Lexeme:"}
 
@@ -74,6 +77,24 @@ class Wikidata:
         found = self._document(_proper(name), {"revision": str(revision)}, "", exact)
         return found if found.revision is not None else replace(found, revision=revision)
 
+    def entity_on(self, name: str, instant: str, scope: str = "") -> Entity | None:
+        """Return the document that stood at an instant; None where there was none yet.
+
+        Where the entity was a redirect then, it is the document in which its target stood at that instant.
+        """
+        return self._on(name, instant, scope, _MOST_HOPS)
+
+    def redirect_at(self, name: str, revision: int) -> str | None:
+        """Return where an entity's page redirected to in a revision; None where it was no redirect."""
+        params = {"action": "query", "prop": "revisions", "revids": str(revision), "rvprop": "content"}
+        answer = self._api({**params, "rvslots": "main"}, "", _check_content)
+        for page in answer["query"].get("pages", ()):
+            for one in page.get("revisions", ()):
+                content = _json(one.get("slots", {}).get("main", {}).get("content"))
+                if content.get("entity") == name and ID.fullmatch(str(content.get("redirect"))):
+                    return str(content["redirect"])
+        return None
+
     def entities(self, names: Collection[str], scope: str | None) -> dict[str, Entity | None]:
         """Return the entities by the id they were asked for; None for one that is deleted or never was.
 
@@ -87,9 +108,7 @@ class Wikidata:
         for start in range(0, len(ordered), BATCH):
             batch = ordered[start : start + BATCH]
             found = self._batch(batch, scope)
-            for name in batch:
-                # Of two redirects to one entity the reply may name only one: it answers for the other on its own.
-                yield name, found[name] if name in found else self._alone(name, scope)
+            yield from ((name, found[name]) for name in batch)
 
     def revision_at(self, name: str, instant: str, scope: str = "") -> Revision | None:
         """Return the last revision not after an instant ("2019-06-30T23:59:59Z"); None where there was none yet."""
@@ -112,6 +131,20 @@ class Wikidata:
             for one in answer["search"]
         ]
 
+    def _on(self, name: str, instant: str, scope: str, hops: int) -> Entity | None:
+        standing = self.revision_at(name, instant, scope)
+        if standing is None:
+            return None
+        try:
+            found = self.entity_at(name, standing.number)
+        except SourceError as error:
+            target = self.redirect_at(name, standing.number) if error.kind == "absent" and hops else None
+            if target is None:
+                raise
+            there = self._on(target, instant, scope, hops - 1)
+            return None if there is None else replace(there, asked=name)
+        return found if found.modified is not None else replace(found, modified=standing.timestamp)
+
     def _document(
         self, name: str, params: Mapping[str, str], scope: str | None, suits: Callable[[Entity], None]
     ) -> Entity:
@@ -129,8 +162,22 @@ class Wikidata:
             hint = "Was it deleted, is it a redirect, or is the id misspelt?"
             raise SourceError(f"Wikidata has no {which}: {error.message}", hint=hint, kind="absent") from error
 
-    def _batch(self, names: Collection[str], scope: str | None) -> dict[str, Entity | None]:
-        """Return those of the names that the reply answers for."""
+    def _batch(self, names: Sequence[str], scope: str | None) -> dict[str, Entity | None]:
+        """Return the entity of each name.
+
+        A reply may pass over some: of two redirects to one entity it names only one, and it leaves out what would make
+        it longer than the interface allows. For these it is asked again, as long as each reply brings something.
+        """
+        found: dict[str, Entity | None] = {}
+        while rest := [name for name in names if name not in found]:
+            more = self._reply(rest, scope)
+            if not more:
+                raise SourceError(f"Wikidata's reply to wbgetentities says nothing of {rest[0]}, which was asked for.")
+            found |= more
+        return found
+
+    def _reply(self, names: Collection[str], scope: str | None) -> dict[str, Entity | None]:
+        """Return those of the names that one reply answers for."""
         params = {"action": "wbgetentities", "ids": "|".join(names), "props": "labels|aliases|claims|info"}
         answer = self._api(params, scope, _check_entities)
         found = {entity.id: entity for entity in read_entities(answer, (), "wbgetentities")}
@@ -138,24 +185,27 @@ class Wikidata:
         for key, part in answer["entities"].items():
             leads = part.get("redirects")
             asked = str(leads.get("from")) if isinstance(leads, Mapping) else key
+            if asked not in names or asked in result:
+                continue
             if "missing" in part:
-                result[key] = None
-            elif asked in names and asked not in result and (target := found.get(part["id"])):
+                result[asked] = None
+            elif target := found.get(part["id"]):
                 result[asked] = replace(target, asked=asked)
         return result
-
-    def _alone(self, name: str, scope: str | None) -> Entity | None:
-        found = self._batch([name], scope)
-        if name not in found:
-            raise SourceError(f"Wikidata's reply to wbgetentities says nothing of {name}, for which it was asked.")
-        return found[name]
 
     def _revisions(
         self, name: str, params: Mapping[str, str], scope: str | None, most: int | None = None
     ) -> list[Revision]:
         """Return revisions newest first, continued until there are no more or enough."""
         title = _NAMESPACE[_proper(name)[0]] + name
-        asked = {"action": "query", "prop": "revisions", "titles": title, "rvprop": "ids|timestamp", "rvdir": "older"}
+        # sha1 tells a revision whose text is hidden, for copyright or privacy: no document can be had of it.
+        asked = {
+            "action": "query",
+            "prop": "revisions",
+            "rvdir": "older",
+            "titles": title,
+            "rvprop": "ids|timestamp|sha1",
+        }
         # What is still to come can change, and is not kept for ever.
         kept = scope if scope or datetime.fromisoformat(params["rvstart"]).timestamp() < self.web.now() else None
         found: list[Revision] = []
@@ -163,7 +213,7 @@ class Wikidata:
         while True:
             answer = self._api({**asked, **params, **further}, kept, _check_page)
             listed = answer["query"]["pages"][0].get("revisions", ())
-            found += (Revision(name, one["revid"], one["timestamp"]) for one in listed)
+            found += (Revision(name, one["revid"], one["timestamp"]) for one in listed if "sha1hidden" not in one)
             before, further = further, {key: str(value) for key, value in answer.get("continue", {}).items()}
             if not further or (most is not None and len(found) >= most):
                 return found[:most]
@@ -234,10 +284,24 @@ def _check_page(answer: Json) -> None:
             raise Fault(f"answered with a revision that cannot be read: {one!r:.80}")
 
 
+def _check_content(answer: Json) -> None:
+    if not isinstance(answer.get("query"), dict):
+        raise Fault("answered without the revision that was asked for")
+
+
 def _check_search(answer: Json) -> None:
     found = answer.get("search")
     if not isinstance(found, list) or not all(isinstance(one, dict) and "id" in one for one in found):
         raise Fault("answered without search results")
+
+
+def _json(text: object) -> Mapping[str, object]:
+    """Return the JSON object of a text; an empty one where it is none."""
+    try:
+        found = orjson.loads(text) if isinstance(text, str) else None
+    except orjson.JSONDecodeError:
+        found = None
+    return found if isinstance(found, dict) else {}
 
 
 def _said(value: object) -> str | None:
