@@ -118,8 +118,9 @@ def test_every_real_document_gives_valid_triples(shared: Path) -> None:
             assert parsed == [line.removesuffix(" .") for line in lines.splitlines()]
             counts["triples"] += len(parsed)
             problems.update(problem for one in found for problem in one.problems)
+    # Wikidata's own RDF mends these two as well; nothing else in 54,250 real statements has no RDF.
+    assert problems == {"P585: '+2016-06-31T00:00:00Z' is no day; 2016-06-30 stands for it": 2}
     assert counts == {"entities": 922, "statements": 54250, "triples": 586363}
-    assert not problems
 
 
 # Kinds of values, one by one
@@ -230,7 +231,7 @@ def test_time(text: str, precision: int, calendar: str, expected: str | None) ->
     [found] = _one(_claim(_time(text, precision, calendar)))
     lexical = f'"{text}"' if expected is None else f'"{expected}"^^<http://www.w3.org/2001/XMLSchema#dateTime>'
     assert _objects(found, PS + "P1") == _objects(found, WIKIBASE + "timeValue") == [lexical]
-    assert canonical(found.triples) == [found]
+    assert [one.triples for one in canonical(found.triples)] == [found.triples]
 
 
 def test_timezone_names_the_node_and_shifts_no_day() -> None:

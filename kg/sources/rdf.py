@@ -15,7 +15,7 @@ What Wikidata does, and what a reader may not expect:
   value as PHP serialises it (time, quantity), or of its four parts (coordinate). The rule for quantities with bounds
   follows the library's source; none of the four entities has one.
 * A time that has no xsd:dateTime (the year 0; a Julian day that is none) stands as a plain string. A Gregorian day past
-  the end of its month is the month's last.
+  the end of its month is the month's last, and counted as a problem.
 * An unknown value is a blank node; ours has a name, `kg.terms.unknown_iri`, so that loading twice adds nothing.
 
 What cannot be said in valid RDF is left out and counted in `StatementRdf.problems`; the statement itself stays: a value
@@ -396,8 +396,11 @@ def _time(value: tuple[str, int, int, int, int, str]) -> _Value:
     fields = [text, timezone, before, after, precision, calendar]
     listed = json.dumps(fields, separators=(",", ":")).replace("/", "\\/")
     node = _node(_php_object("DataValues\\TimeValue", listed))
-    when = _date(int(sign + digits), int(month), int(day), precision, calendar)
+    year = int(sign + digits)
+    when = _date(year, int(month), int(day), precision, calendar)
     simple = literal(text) if when is None else _typed(f"{when}T{clock}Z", "dateTime")
+    gregorian = calendar == GREGORIAN or precision < DAY
+    clamped = when is not None and gregorian and precision > YEAR and int(day) > int(when[-2:])
     return _Value(
         simple,
         node,
@@ -408,6 +411,7 @@ def _time(value: tuple[str, int, int, int, int, str]) -> _Value:
             (node, _part("timeTimezone"), _typed(str(timezone), "integer")),
             (node, _part("timeCalendarModel"), _named(calendar, "the calendar")),
         ),
+        f"{text!r} is no day; {when} stands for it" if clamped else None,
     )
 
 
@@ -535,7 +539,8 @@ def canonical(triples: Iterable[Triple]) -> list[StatementRdf]:
     What `statements` leaves out is left out; unknown values get our names, whether they are blank nodes or IRIs made of
     such; and what the query service changes is put back: the types of statements, references and value nodes, which it
     strips, the plus sign of a number, PHP's way to print a coordinate. Nothing else is computed: a statement is whole
-    only as far as the triples are. A statement that no entity claims is none.
+    only as far as the triples are. A statement that no entity claims is none. ``problems`` tell what the RDF still
+    shows; a day that Wikidata mended is no longer seen.
 
     Args:
         triples: in N-Triples syntax, in any order; other triples may stand among them.
