@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import random
+import socket
 import ssl
 import tempfile
 import threading
@@ -45,9 +46,10 @@ _LONGEST_ADDRESS: Final = 160
 _LONGEST_PAUSE: Final = 60.0
 _MOST_REDIRECTS: Final = 5
 _REFUSED: Final = "Servers refuse who does not say how to be reached: give a contact (DYKNOW_CONTACT)."
-_KEPT: Final = "What is finished is kept: run the same command again later."
+_AGAIN: Final = "Run the same command again later."
 _PERMANENT_REDIRECTS: Final = frozenset({307, 308})
 _REDIRECTS: Final = frozenset({301, 302, 303}) | _PERMANENT_REDIRECTS
+_OUR_MISTAKES: Final = ("no-such", "invalid", "bad", "missing", "unknown_", "toomany", "param", "permissiondenied")
 _TIMEOUTS: Final = (b"TimeoutException", b"Query timeout", b"query timed out")
 
 
@@ -233,7 +235,7 @@ class _Watch:
         self.fired = True
         if self._stream is not None and (connection := self._stream.get_extra_info("socket")) is not None:
             with contextlib.suppress(OSError):
-                connection.shutdown(2)
+                connection.shutdown(socket.SHUT_RDWR)
 
 
 @dataclass
@@ -349,7 +351,7 @@ class Web:
             _store(responses, key, request, body)
         return answer
 
-    def _patiently(self, request: _Request, check: Check | None) -> tuple[bytes, Any]:
+    def _patiently(self, request: _Request, check: Check | None) -> tuple[bytes, Json]:
         """Ask until the answer is right or patience is spent."""
         waited, tries = 0.0, 0
         while True:
@@ -372,14 +374,23 @@ class Web:
         if fault.kind == "unreachable" and request.site not in self._reached:
             most = min(most, 2)  # no network at all: say so soon
         if not fault.retry or (tries >= most and fault.kind != "busy"):
-            _give_up(request, fault, tries)
+            self._give_up(request, fault, tries)
         grown = min(_LONGEST_PAUSE, 2.0 ** (tries - 1)) * (0.5 + self.chance() / 2)
         pause = max(grown, fault.after or 0.0)
         if waited + pause > self.manners.patience_s:
-            if fault.after is not None and fault.after > self.manners.patience_s - waited:
-                _ask_too_much(request, fault, fault.after, self.manners.patience_s)
-            _give_up(request, fault, tries)
+            self._give_up(request, fault, tries, waited)
         return pause
+
+    def _give_up(self, request: _Request, fault: Fault, tries: int, waited: float | None = None) -> NoReturn:
+        """Raise what is to be said in the end; ``waited`` where our patience ended and not the attempts."""
+        who = request.site if fault.kind == "unreachable" else request.address
+        said = f"{who} {fault.what}" + (f" ({tries} times asked)" if tries > 1 else "")
+        if waited is not None and fault.after is not None:
+            said += f"; it asks to wait {fault.after:.0f} s" + (f" after {waited:.0f} s of waiting" if waited else "")
+            said += f", and for one answer we wait {self.manners.patience_s:.0f} s in all"
+        again = _AGAIN if self.responses is None else f"What is finished is kept. {_AGAIN}"
+        hints = {"unreachable": f"Is the network there? {again}", "absent": "Was it deleted, or is the id misspelt?"}
+        raise SourceError(f"{said}.", hint=fault.hint or hints.get(fault.kind, again), kind=fault.kind)
 
     def _once(self, request: _Request, check: Check | None) -> tuple[bytes, Json]:
         """Send a request, follow redirects on the same host, and return the whole body, raw and parsed."""
@@ -471,10 +482,7 @@ def api_fault(answer: Json) -> None:
     if code in ("maxlag", "ratelimited"):
         # Five seconds are what MediaWiki's manual asks for; a Retry-After of the answer takes their place.
         raise Fault(what, kind="busy", after=5.0)
-    retry = not code.startswith(
-        ("no-such", "invalid", "bad", "missing", "unknown", "toomany", "param", "no", "permissiondenied", "readapi")
-    )
-    raise Fault(what, kind="absent" if code == "no-such-entity" else "wrong", retry=retry)
+    raise Fault(what, kind="absent" if code == "no-such-entity" else "wrong", retry=not code.startswith(_OUR_MISTAKES))
 
 
 def _store(responses: Responses, key: str, request: _Request, body: bytes) -> None:
@@ -591,23 +599,6 @@ def _transport_fault(error: Exception, fired: bool, deadline_s: float) -> Fault:
     if isinstance(error, httpx.ConnectError | httpx.ProxyError):
         return Fault(f"cannot be reached: {_seen(str(error).encode())}", kind="unreachable")
     return Fault(f"broke off its answer: {_seen(str(error).encode())}")
-
-
-def _give_up(request: _Request, fault: Fault, tries: int) -> NoReturn:
-    who = request.site if fault.kind == "unreachable" else request.address
-    times = f" ({tries} times asked)" if tries > 1 else ""
-    hints = {"unreachable": f"Is the network there? {_KEPT}", "absent": "Was it deleted, or is the id misspelt?"}
-    hint = fault.hint or hints.get(fault.kind, _KEPT)
-    raise SourceError(f"{who} {fault.what}{times}.", hint=hint, kind=fault.kind)
-
-
-def _ask_too_much(request: _Request, fault: Fault, after: float, patience_s: float) -> NoReturn:
-    raise SourceError(
-        f"{request.address} asks to wait {after:.0f} s, longer than we wait for one request "
-        f"({patience_s:.0f} s in all): it {fault.what}.",
-        hint=_KEPT,
-        kind="busy",
-    )
 
 
 def _seen(body: bytes) -> str:

@@ -22,6 +22,7 @@ BATCH: Final = 50
 """How many ids ``wbgetentities`` takes at once."""
 
 _MOST_HOPS: Final = 3  # Wikidata resolves double redirects, but not at once
+_SETTLED_S: Final = 60
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _NAMESPACE: Final = {"Q": "", "P": "Property:", "L": "Lexeme:"}
 
@@ -206,8 +207,9 @@ class Wikidata:
             "titles": title,
             "rvprop": "ids|timestamp|sha1",
         }
-        # What is still to come can change, and is not kept for ever.
-        kept = scope if scope or datetime.fromisoformat(params["rvstart"]).timestamp() < self.web.now() else None
+        # What is still to come, or has not reached every copy yet, can change and is not kept for ever.
+        past = datetime.fromisoformat(params["rvstart"]).timestamp() < self.web.now() - _SETTLED_S
+        kept = scope if scope or past else None
         found: list[Revision] = []
         further: dict[str, str] = {}
         while True:
