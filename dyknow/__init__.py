@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dyknow.analysis import Scores
-    from dyknow.run import RunInfo
+    from dyknow.journal import RunInfo
     from kg.answers import AnswerSet
 
 __all__ = ["answers", "ask", "evaluate", "score"]

