@@ -54,8 +54,9 @@ SQL_HEAD = """\
 Written by `make docs` out of the comments in the file itself; a test fails when it is stale. `dyknow sql "..."` asks
 them, and so does any DuckDB client, read-only. The file is a cache: it can be deleted at any time.
 
-The macros `verdicts`, `soft`, `table1`, `table5` and `table2` take
-`(as_of, known_at := NULL, judge := 'match', rule := 'latest')`, for example `FROM table1('2023-12-18')`.
+The macros `verdicts`, `soft`, `table1`, `table5`, `table2` and `samples` take
+`(as_of, known_at := NULL, judge := 'match', rule := 'latest')`, for example `FROM table1('2023-12-18')`. Where several
+answers to each question were drawn, `soft`, `table1` and `table2` judge one of them, `sample := 0`.
 """
 
 

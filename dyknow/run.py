@@ -201,7 +201,7 @@ def _opened(folder: Path, record: dict[str, Any], extra: Mapping[str, Any], samp
     if not (folder / RUN_FILE).is_file():
         if (folder / JOURNAL).is_file() and (folder / JOURNAL).stat().st_size:
             raise RunError(f"{folder} has answers without a {RUN_FILE}.", hint="Take another --run-id.")
-        begun = {"started": None, "ended": None, "legs": []}
+        begun: dict[str, Any] = {"started": None, "ended": None, "legs": []}
         return {"id": folder.name, "kind": "asked", **record, "samples": samples, **extra, **begun}
     run = read_run(folder)
     if run.info.get("settings_digest") != record["settings_digest"]:
