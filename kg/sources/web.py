@@ -592,18 +592,18 @@ def _redirect(request: _Request, url: httpx.URL, response: httpx.Response) -> ht
 
 def _transport_fault(error: Exception, fired: bool, deadline_s: float) -> Fault:
     if fired:
-        return Fault(f"did not finish its answer within {deadline_s:.0f} s", kind="time-out")
+        return Fault(f"did not finish its answer within {deadline_s:g} s", kind="time-out")
     if isinstance(error, httpx.TimeoutException):
         step = {"ConnectTimeout": "the connection", "WriteTimeout": "taking the request"}
         return Fault(f"timed out ({step.get(type(error).__name__, 'no bytes came')})", kind="time-out")
     if isinstance(error, httpx.ConnectError | httpx.ProxyError):
-        return Fault(f"cannot be reached: {_seen(str(error).encode())}", kind="unreachable")
-    return Fault(f"broke off its answer: {_seen(str(error).encode())}")
+        return Fault(f"cannot be reached: {_seen(str(error).encode(), 2 * _SHOWN)}", kind="unreachable")
+    return Fault(f"broke off its answer: {_seen(str(error).encode(), 2 * _SHOWN)}")
 
 
-def _seen(body: bytes) -> str:
+def _seen(body: bytes, most: int = _SHOWN) -> str:
     """Return the first characters, such that they can do a terminal no harm."""
-    return repr(body[: 4 * _SHOWN].decode("utf-8", "replace")[:_SHOWN])
+    return repr(body[: 4 * most].decode("utf-8", "replace")[:most])
 
 
 def _public(url: str) -> str:
