@@ -141,7 +141,10 @@ def offered(identity: Identity, snapshot: Snapshot) -> list[Row]:
         labels[short(one.subject)] = one.subject_label
         if one.holder and one.label:
             labels[short(one.holder)] = one.label
-    return [
-        Row(iri, new, labels.get(new, new), f"{identity.entity(iri)} redirects to {new} in snapshot {snapshot.id}")
-        for iri, new in sorted(changed.items())
-    ]
+    rows = []
+    for iri, new in sorted(changed.items()):
+        old = identity.entity(iri)
+        # A statement that was not touched since the merger still names the old item, and its label stands there.
+        label = labels.get(new) or labels.get(old) or new
+        rows.append(Row(iri, new, label, f"{old} redirects to {new} in snapshot {snapshot.id}"))
+    return rows

@@ -5,14 +5,16 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from dyknow.cli import cli
 from kg import identity
 from kg.errors import DataError
 from kg.resources import table
-from kg.snapshot import find_snapshots
-from kg.sources import published
+from kg.snapshot import Snapshot, find_snapshots, take
+from kg.sources import Row, Source, published
 from kg.sources.reviewed import extracts
-from kg.terms import entity_iri, holder_iri
+from kg.terms import WD, entity_iri, holder_iri
 
 REPO = Path(__file__).resolve().parents[1]
 HEADER = b"iri,entity,label,evidence\n"
@@ -138,3 +140,81 @@ def test_the_extracts_are_those_the_rule_finds(shared: Path) -> None:
 
     old, new = starts("answers-2023-12-18.json"), starts("answers-2025-11.json")
     assert {fact for fact in new if fact not in old or old[fact] - new[fact]} == extracts("2025-11-30")
+
+
+# ------------------------------------------------------------------------------------------------- redirects
+
+TABLE = HEADER + b"urn:a,Q1,A,seen\nurn:b,Q5,B,seen\nhttp://www.wikidata.org/entity/Q9,Q90,Nine,seen\n"
+
+
+def taken(folder: Path, redirects: dict[str, str], day: int = 20200101) -> Snapshot:
+    rows = [Row("Land", "P6", name, subject_id="Q100", holder_id=id) for id, name in (("Q1", "Old One"), ("Q2", "Two"))]
+    return take(Source(rows, "test", "Rows of a test.", provenance={"redirects": redirects}), folder, day)
+
+
+REDIRECTS = [
+    ("an item was merged into another", {"Q3": "Q4"}, {"Q3": "Q4", "Q4": "Q4"}),
+    ("what the table means by it follows", {"Q1": "Q2"}, {"urn:a": "Q2", "Q1": "Q2", "urn:b": "Q5"}),
+    ("a chain has one end", {"Q1": "Q2", "Q2": "Q3", "Q3": "Q4"}, {"urn:a": "Q4", "Q1": "Q4", "Q2": "Q4", "Q3": "Q4"}),
+    ("a row of the table stands", {"Q9": "Q1"}, {"Q9": "Q90", "Q1": "Q1"}),
+    ("and ends a chain", {"Q8": "Q9", "Q9": "Q1"}, {"Q8": "Q90", "Q9": "Q90"}),
+]
+
+
+@pytest.mark.parametrize(("why", "redirects", "expected"), REDIRECTS, ids=[case[0] for case in REDIRECTS])
+def test_redirects_extend_the_table(
+    tmp_path: Path, why: str, redirects: dict[str, str], expected: dict[str, str]
+) -> None:
+    extended = identity.with_redirects(identity.read(TABLE), [taken(tmp_path, redirects)])
+    found = {name: extended.entity(WD + name if name.startswith("Q") else name) for name in expected}
+    assert found == expected, why
+
+
+def test_only_what_is_added_changes_the_digest(tmp_path: Path) -> None:
+    plain = identity.read(TABLE)
+    assert identity.with_redirects(plain, []) is plain
+    assert identity.with_redirects(plain, find_snapshots()) is plain
+    assert identity.with_redirects(plain, [taken(tmp_path, {"Q9": "Q1"})]) is plain  # the table says otherwise
+    one = identity.with_redirects(plain, [taken(tmp_path / "a", {"Q3": "Q4"})])
+    other = identity.with_redirects(plain, [taken(tmp_path / "b", {"Q3": "Q7"})])
+    assert len({plain.digest, one.digest, other.digest}) == 3
+    again = identity.with_redirects(plain, [taken(tmp_path / "c", {"Q3": "Q4"}, 20210101)])
+    assert again.digest == one.digest  # of what it says, not of where it stands
+
+
+def test_the_later_snapshot_is_believed(tmp_path: Path) -> None:
+    # Merged one way, undone, merged the other way.
+    old, new = taken(tmp_path, {"Q3": "Q4"}), taken(tmp_path, {"Q4": "Q3"}, 20210101)
+    for both in ([old, new], [new, old]):
+        extended = identity.with_redirects(identity.read(HEADER), both)
+        assert (extended.entity(WD + "Q3"), extended.entity(WD + "Q4")) == ("Q3", "Q3")
+
+
+def test_a_circle_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="Q3 → Q4 → Q3 go in a circle"):
+        identity.with_redirects(identity.read(HEADER), [taken(tmp_path, {"Q3": "Q4", "Q4": "Q3"})])
+
+
+def test_redirects_are_offered_as_rows(tmp_path: Path) -> None:
+    plain, snapshot = identity.read(TABLE), taken(tmp_path, {"Q1": "Q2", "Q2": "Q77"})
+    offered = identity.offered(plain, snapshot)
+    assert offered == [
+        (WD + "Q1", "Q77", "Old One", "Q1 redirects to Q77 in snapshot 2020-01-01"),
+        (WD + "Q2", "Q77", "Two", "Q2 redirects to Q77 in snapshot 2020-01-01"),
+        ("urn:a", "Q77", "Old One", "Q1 redirects to Q77 in snapshot 2020-01-01"),
+    ]
+    # Accepted, they are a table that says the same and offers nothing more.
+    reviewed = {iri: entity for iri, entity in plain.entities.items() if iri != "urn:a"}
+    rows = [*((iri, entity, "-", "seen") for iri, entity in reviewed.items()), *offered]
+    accepted = identity.read(HEADER + "".join(",".join(row) + "\n" for row in rows).encode())
+    assert identity.offered(accepted, snapshot) == []
+    assert accepted.entities == identity.with_redirects(plain, [snapshot]).entities
+
+
+def test_the_command_offers_them_in_the_format_of_the_table(tmp_path: Path) -> None:
+    taken(tmp_path, {"Q1": "Q2"})
+    words = ["snapshot", "redirects", "2020-01-01", "--snapshots", str(tmp_path), "--format", "csv"]
+    result = CliRunner().invoke(cli, words, prog_name="dyknow")
+    assert result.exit_code == 0
+    assert identity.read(result.stdout.encode()).entities == {WD + "Q1": "Q2"}
+    assert "1 rows for the identity table" in result.stderr

@@ -178,20 +178,18 @@ def _clock_row(change: Change, one_subject: bool, ids: bool) -> tuple[str | None
 def _seen(change: Change) -> tuple[str | None, str | None]:
     """Return before and after as the table shows them: what the kind of change is about."""
     if change.kind is ChangeKind.LABEL:
-        return _label(change.before), _label(change.after)
+        return _name(change.before), _name(change.after)
     if change.kind is ChangeKind.HOLDER:
         return _with_holder(change.before), _with_holder(change.after)
     return _tenure(change.before), _tenure(change.after)
 
 
 def _with_holder(statement: Statement | None) -> str | None:
-    return None if statement is None else f"{_label(statement)} {_tenure(statement)}"
+    return None if statement is None else f"{statement.name} {_tenure(statement)}"
 
 
-def _label(statement: Statement | None) -> str | None:
-    if statement is None:
-        return None
-    return statement.label or ("unknown value" if statement.holder_unknown else "no value")
+def _name(statement: Statement | None) -> str | None:
+    return None if statement is None else statement.name
 
 
 def _tenure(statement: Statement | None) -> str | None:
@@ -228,7 +226,7 @@ def _parts(statement: Statement | None) -> tuple[str | None, ...]:
     if statement is None:
         return (None,) * len(_PARTS)
     bounds = (*_days(statement.start), *_days(statement.end))
-    return (statement.iri, statement.label, *bounds, statement.end_kind.value, statement.rank)
+    return (statement.iri, statement.name, *bounds, statement.end_kind.value, statement.rank)
 
 
 def _days(span: Span | None) -> tuple[str | None, str | None]:

@@ -206,9 +206,8 @@ class _Reading(NamedTuple):
         shown = after or before
         assert shown is not None
         who = self.who(shown)
-        label = who if who in (_NOBODY, _SOMEBODY) else shown.label or who
         clock = _clock(kind, before, after, self.day)
-        return Change(kind, fact, shown.subject_label, who, label, before, after, clock, self._fate(before, after))
+        return Change(kind, fact, shown.subject_label, who, shown.name, before, after, clock, self._fate(before, after))
 
     def _fate(self, before: Statement | None, after: Statement | None) -> IdFate | None:
         old, new = before and before.wikidata_id, after and after.wikidata_id
@@ -267,16 +266,20 @@ def _clock(kind: ChangeKind, before: Statement | None, after: Statement | None, 
     """Tell by which clock a change came, seen from the older snapshot's day."""
     if kind in (ChangeKind.NOT_COVERED, ChangeKind.ID):
         return None
-    if kind in (ChangeKind.LABEL, ChangeKind.RANK):
-        return Clock.WIKIDATA  # labels and ranks have no date; both are Wikidata's own doing
     if kind is ChangeKind.REMOVED:
         # A plan that came to nothing may be either clock's; what had begun, or had ended, was no plan.
         return Clock.WIKIDATA if before and _is_past(before.start or before.end, day) else Clock.UNKNOWN
-    if kind is ChangeKind.END and before and after:
-        return _end_clock(before, after, day)
-    if kind is ChangeKind.START and before and after:
-        return _bound_clock(before.start, after.start, day)
+    if before and after and kind is not ChangeKind.HOLDER:
+        return _pair_clock(kind, before, after, day)
     return _entry_clock(after, day)
+
+
+def _pair_clock(kind: ChangeKind, before: Statement, after: Statement, day: Day) -> Clock:
+    if kind is ChangeKind.START:
+        return _bound_clock(before.start, after.start, day)
+    if kind is ChangeKind.END or (kind is ChangeKind.RANK and _follows_end(before, after)):
+        return _end_clock(before, after, day)
+    return Clock.WIKIDATA  # labels and ranks have no date; both are Wikidata's own doing
 
 
 def _entry_clock(entry: Statement | None, day: Day) -> Clock:
@@ -286,6 +289,11 @@ def _entry_clock(entry: Statement | None, day: Day) -> Clock:
     if entry.start is None:
         return Clock.WIKIDATA if _is_past(entry.end, day) else Clock.UNKNOWN
     return _when(entry.start, day)
+
+
+def _follows_end(before: Statement, after: Statement) -> bool:
+    """Tell whether a statement lost its best rank because it got an end."""
+    return (before.rank, after.rank) == ("PreferredRank", "NormalRank") and before.is_open and after.end is not None
 
 
 def _end_clock(before: Statement, after: Statement, day: Day) -> Clock:

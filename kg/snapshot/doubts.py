@@ -159,7 +159,7 @@ class _Fact:
 
     def doubt(self, kind: DoubtKind, detail: str, statement: Statement | None = None) -> Doubt:
         first = self.statements[0]
-        holder = None if statement is None else statement.label or "no value"
+        holder = None if statement is None else statement.name
         link = _link(self.entity(first.subject), first.property)
         iri = None if statement is None else statement.iri
         return Doubt(kind, self.id, first.subject_label, first.property, holder, detail, iri, link)
@@ -173,8 +173,7 @@ _ENDLESS: Final = (99_999_999, 99_999_999)
 
 
 def _describe(statement: Statement) -> str:
-    name = statement.label or ("unknown value" if statement.holder_unknown else "no value")
-    return f"{name} {statement.tenure}".removesuffix(" –")
+    return f"{statement.name} {statement.tenure}"
 
 
 def _link(entity: str, prop: str) -> str | None:
@@ -199,10 +198,10 @@ def _surely(statement: Statement, day: Day) -> tuple[Day, Day] | None:
     return statement.start[1], statement.end[0] if statement.end else max(day, statement.start[1])
 
 
-def _perhaps(statement: Statement, day: Day) -> tuple[Day, Day]:
+def _perhaps(statement: Statement) -> tuple[Day, Day]:
     """Return the days a statement holds for some choice of days inside its spans."""
     first = statement.start[0] if statement.start else -_ENDLESS[0]
-    return first, statement.end[1] if statement.end else max(day, first)
+    return first, (statement.end or _ENDLESS)[1]
 
 
 def _shared(one: Statement, other: Statement, day: Day) -> int:
@@ -224,7 +223,7 @@ def _began_later(one: Statement, other: Statement) -> bool:
 def _bounds(fact: _Fact) -> Iterator[Doubt]:
     for one in fact.statements:
         if one.start is None:
-            yield fact.about(DoubtKind.NO_START, one, "" if one.end else "no date at all")
+            yield fact.about(DoubtKind.NO_START, one)
             continue
         if one.end and one.end[1] < one.start[0]:
             yield fact.about(DoubtKind.REVERSED, one)
@@ -244,15 +243,16 @@ def _twice(fact: _Fact) -> Iterator[Doubt]:
 
 
 def _open(fact: _Fact) -> Iterator[Doubt]:
-    still = [one for one in fact.asked if one.is_open and one.holder]
+    begun = [one for one in fact.asked if not (one.start and one.start[0] > fact.day)]
+    still = [one for one in begun if one.is_open and one.holder]
     if len({fact.who(one) for one in still}) > 1:
         yield fact.doubt(DoubtKind.SEVERAL_OPEN, ", ".join(map(_describe, still)))
     for one in still:
-        later = [o for o in fact.dated if _began_later(o, one) and fact.who(o) != fact.who(one) and not o.acting]
-        later = [o for o in later if o.start and o.start[0] <= fact.day]
+        later = [o for o in fact.dated if o in begun and _began_later(o, one) and not o.acting]
+        later = [o for o in later if fact.who(o) != fact.who(one)]
         if later:
             first = later[0]
-            yield fact.about(DoubtKind.SUPERSEDED, one, f"{first.label or 'nobody'} began {_start(first)}")
+            yield fact.about(DoubtKind.SUPERSEDED, one, f"{first.name} began {_start(first)}")
 
 
 def _start(statement: Statement) -> str:
@@ -290,9 +290,9 @@ def _gaps(fact: _Fact) -> Iterator[Doubt]:
     if not fact.dated:
         return
     undated = [one for one in fact.asked if not one.start]
-    last, until = fact.dated[0], _perhaps(fact.dated[0], fact.day)[1]
+    last, until = fact.dated[0], _perhaps(fact.dated[0])[1]
     for one in fact.dated[1:]:
-        first, end = _perhaps(one, fact.day)
+        first, end = _perhaps(one)
         days = _count(first) - _count(until)
         if fact.whole and days > GAP_DAYS and not _may_fill(undated, until):
             yield fact.doubt(DoubtKind.GAP, f"{days} days between {_describe(last)} and {_describe(one)}", one)
@@ -312,7 +312,7 @@ def _ranks(fact: _Fact) -> Iterator[Doubt]:
         surely = _surely(one, fact.day)
         if one.rank != "DeprecatedRank" or surely is None:
             continue
-        if not any(_touch(surely, _perhaps(other, fact.day)) for other in fact.asked):
+        if not any(_touch(surely, _perhaps(other)) for other in fact.asked):
             yield fact.about(DoubtKind.DEPRECATED, one)
     best = [one for one in fact.asked if one.rank == "PreferredRank"]
     now = [one for one in fact.asked if one.start and one.start[1] <= fact.day and _holds(one, fact.day)]
@@ -350,17 +350,29 @@ def _after_death(statement: Statement, day: Day) -> str | None:
 
 def _succession(fact: _Fact) -> Iterator[Doubt]:
     """Hold "replaces" and "replaced by" against the order of the starts; they are no more than a warning."""
-    for said, words, ordered in (
-        ("replaced_by", "replaced by", fact.dated),
-        ("replaces", "replaces", fact.dated[::-1]),
-    ):
-        for index, one in enumerate(ordered):
-            named = {fact.entity(iri) for iri in getattr(one, said) if iri.startswith(WD)}
-            near = _nearest(fact, one, ordered[index + 1 :], said == "replaced_by")
-            if named and near and not named & {fact.who(other) for other in near}:
-                names = ", ".join(sorted(fact.label(name) for name in named))
-                side = "comes next" if said == "replaced_by" else "came before"
-                yield fact.about(DoubtKind.ORDER, one, f"{words} {names}, but {_describe(near[0])} {side}")
+    told: set[tuple[str, str]] = set()  # (predecessor, successor): both of them say so, and once is enough
+    for index, one in enumerate(fact.dated):
+        near = _nearest(fact, one, fact.dated[index + 1 :], onwards=True)
+        if named := _contradicted(fact, one.replaced_by, near):
+            told |= {(fact.who(one), name) for name in named}
+            detail = f"replaced by {_names(fact, named)}, but {_describe(near[0])} comes next"
+            yield fact.about(DoubtKind.ORDER, one, detail)
+    for index, one in enumerate(fact.dated):
+        near = _nearest(fact, one, fact.dated[:index][::-1], onwards=False)
+        named = _contradicted(fact, one.replaces, near)
+        if named and not {(name, fact.who(one)) for name in named} & told:
+            detail = f"replaces {_names(fact, named)}, but {_describe(near[0])} came before"
+            yield fact.about(DoubtKind.ORDER, one, detail)
+
+
+def _contradicted(fact: _Fact, said: Iterable[str], near: Sequence[Statement]) -> set[str]:
+    """Return whom a qualifier names, where none of them stands next by date."""
+    named = {fact.entity(iri) for iri in said if iri.startswith(WD)}
+    return named if near and not named & {fact.who(other) for other in near} else set()
+
+
+def _names(fact: _Fact, entities: Iterable[str]) -> str:
+    return ", ".join(sorted(fact.label(entity) for entity in entities))
 
 
 def _nearest(fact: _Fact, one: Statement, further: Sequence[Statement], onwards: bool) -> list[Statement]:

@@ -10,7 +10,7 @@ import pyoxigraph as ox
 
 from kg.dates import Day, Span, days_in_month, format_span, join_day, parse_day, split_day
 from kg.errors import SnapshotError, UsageError
-from kg.terms import DY, PQ, PS, RDF_TYPE, RDFS_LABEL, UNKNOWN, WD, WDS, WDT, WIKIBASE, EndKind, short
+from kg.terms import DY, PQ, PS, RDF_TYPE, RDFS_LABEL, UNKNOWN, WD, WDS, WDT, WIKIBASE, EndKind, label_of, short
 
 ACTING: Final = frozenset({WD + "Q4676846", WD + "Q3153784"})
 """What P5102, P2868, P3831 or P39 says of a holder who only stands in: acting, interim."""
@@ -57,6 +57,13 @@ class Statement:
         return self.holder is not None and self.holder.startswith(UNKNOWN)
 
     @builtins.property
+    def name(self) -> str:
+        """What a reader calls the holder: its label, else its id, "no value" or "unknown value"."""
+        if self.holder is None:
+            return "no value"
+        return "unknown value" if self.holder_unknown else self.label or label_of(self.holder)
+
+    @builtins.property
     def is_open(self) -> bool:
         """Whether it has no end, or says that there is none yet."""
         return self.end_kind in (EndKind.OPEN, EndKind.NO_VALUE)
@@ -64,6 +71,8 @@ class Statement:
     @builtins.property
     def tenure(self) -> str:
         """Its bounds as a reader writes them: "2014-10-11–2019", "2014–" while it is open, "?" for an unknown bound."""
+        if self.start_kind == "missing" and self.end_kind is EndKind.OPEN:
+            return "undated"
         start = format_span(*self.start) if self.start else "?" if self.start_kind == "unknown value" else ""
         ends = {EndKind.OPEN: "", EndKind.NO_VALUE: "(no value)", EndKind.UNKNOWN: "?"}
         return f"{start}–{format_span(*self.end) if self.end else ends.get(self.end_kind, '')}"
