@@ -64,7 +64,7 @@ INSIDE = {
         "fetch",
     ),
     "kg.snapshot": ("triples", "reading", "manifest", "files", "compare", "doubts"),
-    "dyknow.models": ("base", "scripted", "local"),
+    "dyknow.models": ("base", "scripted", "presets", "extras", "endings", "drawing", "prompting", "local", "loading"),
     "dyknow.commands": ("common", "graph", "mirroring", "snapshots", "comparing", "resolving", "asking", "judging", "pages"),
 }
 

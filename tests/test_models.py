@@ -10,6 +10,7 @@ import pytest
 from dyknow import benchmark, models
 from dyknow.benchmark import Question
 from dyknow.models import Options, load_model, parse
+from dyknow.models.endings import Endings, Finished
 from dyknow.models.local import Local
 from dyknow.models.scripted import load_scripted
 from kg.errors import DataError, ModelError, UsageError
@@ -216,6 +217,10 @@ def test_a_template_that_asks_for_the_day_gets_a_fixed_one_on_record(tiny: Any) 
 NEWLINE, PARIS, ROME, EOS = 5, 6, 8, 2
 
 
+def finish(model: Local, row: list[int]) -> Finished:
+    return Endings(model.tokenizer, model._ends, model._stop).finish(row)
+
+
 @pytest.mark.parametrize(
     ("row", "text", "reason", "tokens"),
     [
@@ -228,12 +233,12 @@ NEWLINE, PARIS, ROME, EOS = 5, 6, 8, 2
     ],
 )
 def test_where_an_answer_ends(tiny: Any, row: list[int], text: str, reason: str, tokens: int) -> None:  # noqa: ANN401
-    assert Local(tiny, tokenizer(), "tiny")._finish(row) == (text, reason, tokens)
+    assert finish(Local(tiny, tokenizer(), "tiny"), row)[:3] == (text, reason, tokens)
 
 
 def test_a_chat_answer_may_have_several_lines(tiny: Any) -> None:  # noqa: ANN401
     model = Local(tiny, tokenizer(template=TEMPLATE), "tiny", Options(style="chat"))
-    assert "Rome" in model._finish([PARIS, NEWLINE, ROME, EOS]).text
+    assert "Rome" in finish(model, [PARIS, NEWLINE, ROME, EOS]).text
 
 
 @pytest.mark.parametrize("pad", [True, False])
@@ -261,22 +266,22 @@ def test_a_batch_that_does_not_fit_is_asked_in_halves(tiny: Any, monkeypatch: py
     plain, sizes = texts(model, list(QUESTIONS[:8]), 8), []
     generate = model._generate
 
-    def small(batch: Any) -> Any:  # noqa: ANN401
+    def small(batch: Any, sample: int) -> Any:  # noqa: ANN401
         sizes.append(len(batch))
         if len(batch) > 2:
             raise torch.OutOfMemoryError("no room")
-        return generate(batch)
+        return generate(batch, sample)
 
     monkeypatch.setattr(model, "_generate", small)
     assert texts(model, list(QUESTIONS[:8]), 8) == plain
-    assert sizes == [8, 4, 2, 2, 4, 2, 2]
+    assert sizes == [8, 4, 2, 2, 2, 2]
 
 
 def test_a_single_question_that_does_not_fit_is_a_model_error(tiny: Any, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ANN401
     torch = importlib.import_module("torch")
     model = Local(tiny, tokenizer(), "tiny")
 
-    def never(_batch: Any) -> Any:  # noqa: ANN401
+    def never(_batch: Any, _sample: int) -> Any:  # noqa: ANN401
         raise torch.OutOfMemoryError("no room")
 
     monkeypatch.setattr(model, "_generate", never)

@@ -4,26 +4,34 @@
 ``scripted:answers.toml``           answers from a table (CSV or TOML)
 ``smollm2``                         the demo model, SmolLM2-135M-Instruct
 ``folder/model.gguf``               a GGUF file
-``folder`` or ``owner/name``        a causal model in a folder or on the hub
+``folder`` or ``owner/name``        a model in a folder or on the hub
+``gpt2-xl``                         a model with a preset, by a short name
 ``KIND:NAME``                       says the kind outright: ``local:smollm2``
 ==================================  =====================================================
+
+How a known model is asked and when it came out: ``preset(name) -> Preset | None`` and
+``release_date(name) -> Release(day, source)``. A file for ``--settings``:
+``settings(path) -> Settings(options, prefix, title, year, released)``, where ``options`` are keyword arguments of
+``Options``. A command line goes before such a file, a file before a preset.
 """
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from dyknow.models import local
+from dyknow.models import loading
 from dyknow.models.base import Answer, Asked, Model, Options, Style
+from dyknow.models.presets import Preset, Release, Settings, release_date, settings
+from dyknow.models.presets import find as preset
 from dyknow.models.scripted import load_scripted
 from dyknow.tomlfile import did_you_mean
 from kg.errors import UsageError
 
 MODELS: Final[Mapping[str, Callable[[str, Options], Model]]] = {
     "scripted": lambda target, _: load_scripted(Path(target)),
-    "smollm2": local.load_smollm2,
-    "gguf": local.load_gguf,
-    "local": local.load_folder_or_hub,
+    "smollm2": loading.load_smollm2,
+    "gguf": loading.load_gguf,
+    "local": loading.load_folder_or_hub,
 }
 
 
@@ -67,4 +75,20 @@ def load_model(name: str, options: Options | None = None) -> Model:
     return MODELS[spec.kind](spec.target, options or Options())
 
 
-__all__ = ["MODELS", "Answer", "Asked", "Model", "Options", "Spec", "Style", "load_model", "parse"]
+__all__ = [
+    "MODELS",
+    "Answer",
+    "Asked",
+    "Model",
+    "Options",
+    "Preset",
+    "Release",
+    "Settings",
+    "Spec",
+    "Style",
+    "load_model",
+    "parse",
+    "preset",
+    "release_date",
+    "settings",
+]
