@@ -105,19 +105,25 @@ def slices(shared: Path) -> dict[str, bytes]:
     }
 
 
+def first_part(text: bytes) -> bytes:
+    return text[: len(text) // 4].rpartition(b",\n")[0] + b"\n]\n"
+
+
 @pytest.mark.parametrize("kind", COMPRESS)
 @pytest.mark.parametrize("year", ["2018", "2021"])
 def test_a_real_dump_gives_what_a_plain_loop_gives(
     slices: dict[str, bytes], tmp_path: Path, year: str, kind: str
 ) -> None:
-    text = slices[year]
-    kept, seen = {"2018": (56, 100), "2021": (28, 99)}[year]
+    text, (kept, seen) = slices[year], {"2018": (56, 100), "2021": (28, 99)}[year]
+    if kind == "bz2":  # slow to write; the slice of 2018 is read as it came further down
+        text = first_part(text)
+        kept, seen = len(plain(text, WANTED.properties)), text.count(b"\n") - 2
     path = tmp_path / f"dump.{kind}"
     # Level 1: the tests need the kind, not the ratio.
     path.write_bytes(gzip.compress(text, 1) if kind == "gz" else COMPRESS[kind](text))
     told = extract(path, WANTED, tmp_path / "out", workers=1)
     found, expected = list(entities(tmp_path / "out")), plain(text, WANTED.properties)
-    assert len(found) == len(expected) == kept
+    assert len(found) == len(expected) == kept > 0
     for one, document in zip(found, expected, strict=True):
         same(one, document, WANTED.properties | WANTED.extra)
     newest = max(document.revision or 0 for document in expected) or None
@@ -155,7 +161,7 @@ def test_real_holders_are_named_in_a_second_pass(slices: dict[str, bytes], tmp_p
 @pytest.mark.parametrize("kind", COMPRESS)
 def test_a_real_dump_cut_anywhere_is_refused(slices: dict[str, bytes], tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"dump.{kind}"
-    text = slices["2021"][: len(slices["2021"]) // 4].rpartition(b",\n")[0] + b"\n]\n"
+    text = first_part(slices["2021"])
     whole = COMPRESS[kind](text)
     for place in (1, 2, 9, len(whole) // 3, len(whole) // 2, len(whole) * 9 // 10, len(whole) - 9, len(whole) - 3):
         path.write_bytes(whole[:place])

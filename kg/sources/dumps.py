@@ -37,7 +37,7 @@ import orjson
 from kg.errors import DataError, DyknowError, UsageError
 from kg.sources.entity import Entity, read_entities
 
-_BLOCK: Final = 4 << 20  # bytes of text handed out at once
+_BLOCK: Final = 1 << 20  # bytes of text handed out at once; more would not stay in a core's cache
 _FEED: Final = 64 << 10  # compressed bytes inflated at once; a piece of text is then about one megabyte
 _LONGEST: Final = 128 << 20  # bytes of one line; Wikidata's largest entities have about five million
 _AHEAD: Final = 4  # blocks handed out or waiting to be written, per worker
