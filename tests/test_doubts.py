@@ -123,6 +123,13 @@ def test_clubs_and_national_teams_are_spared(tmp_path: Path) -> None:
     assert doubts(freeze(tmp_path, rows), entity) == []
 
 
+def test_a_list_of_members_is_one_doubt(tmp_path: Path) -> None:
+    members: list[Line] = [(f"M{number}", str(1980 + number % 40)) for number in range(300)]
+    found = doubts(freeze(tmp_path, [row(line, "P463") for line in members]), entity)
+    assert told(found) == [("overlap", None), ("several open", None)]
+    assert found[0].detail.endswith(" 1980– and 295 more")
+
+
 def test_an_extract_has_no_gaps(tmp_path: Path) -> None:
     rows = [replace(row(line), whole=False) for line in (("A", "2000", "2005"), ("B", "2010"))]
     assert doubts(freeze(tmp_path, rows), entity) == []
@@ -298,7 +305,7 @@ def test_the_table_links_to_wikidata() -> None:
         "CVS Health P169  https://www.wikidata.org/wiki/Q624375#P169",
         "  ended elsewhere  Larry Merlo 2011–: ended 2021-02-01 by snapshot 2025-11-30",
     ]
-    assert "beside 2025-11-30: 1 doubts about 1 facts" in result.stderr
+    assert "beside 2025-11-30: 1 doubt about 1 fact" in result.stderr
 
 
 def test_it_fits_into_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -217,4 +217,4 @@ def test_the_command_offers_them_in_the_format_of_the_table(tmp_path: Path) -> N
     result = CliRunner().invoke(cli, words, prog_name="dyknow")
     assert result.exit_code == 0
     assert identity.read(result.stdout.encode()).entities == {WD + "Q1": "Q2"}
-    assert "1 rows for the identity table" in result.stderr
+    assert "1 row for the identity table" in result.stderr

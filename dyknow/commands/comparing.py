@@ -31,12 +31,17 @@ from kg.errors import UsageError
 from kg.snapshot import Change, ChangeKind, Snapshot, Statement
 from kg.snapshot.compare import By, Clock, IdFate, tally
 from kg.snapshot.doubts import Doubt, DoubtKind, doubts, neighbours
+from kg.terms import short
 
 Found = TypeVar("Found", Change, Doubt)
 
 _subject_option = click.option(
     "--subject", metavar="NAME", help="Only this subject, by its English label in any case, or its Q-id."
 )
+
+
+def _number(count: int, thing: str) -> str:
+    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 # Two snapshots
@@ -84,11 +89,11 @@ def diff(
         )
     same = identity.with_redirects(identity.load(), [older, newer])
     changes = snapshot.diff(older, newer, same.entity, By(by), ids=True)
-    changes = _of_subject(changes, subject, _labels(changes, [older, newer]), "Nothing changed for")
+    changes = _of_subject(changes, subject, [older, newer], "Nothing changed for")
     renamed = sum(change.kind is ChangeKind.ID for change in changes) if by == By.CONTENT else 0
     changes = [c for c in changes if by == By.ID or c.kind is not ChangeKind.ID]
     changes = [c for c in changes if clock is None or c.clock == clock]
-    note(f"From snapshot {describe(older)} to {describe(newer)}: {len(changes)} differences.")
+    note(f"From snapshot {describe(older)} to {describe(newer)}: {_number(len(changes), 'difference')}.")
     for line in _summary(changes, renamed):
         note(line)
     if form == "table":
@@ -97,12 +102,7 @@ def diff(
         show(Listing(_COLUMNS, [_change_row(change) for change in changes]), form)
 
 
-def _labels(changes: Iterable[Change], both: Sequence[Snapshot]) -> set[str]:
-    found = {change.subject for change in changes}
-    return found | {one.subject_label for snapshot in both for one in snapshot.statements()}
-
-
-def _of_subject(found: list[Found], subject: str | None, labels: Iterable[str], nothing: str) -> list[Found]:
+def _of_subject(found: list[Found], subject: str | None, snapshots: Iterable[Snapshot], nothing: str) -> list[Found]:
     """Return what is about a subject, named by its label or its id; all where none is named.
 
     Raises:
@@ -112,9 +112,12 @@ def _of_subject(found: list[Found], subject: str | None, labels: Iterable[str], 
         return found
     name = subject.casefold()
     own = [one for one in found if name in (one.subject.casefold(), one.fact.split("/")[0].casefold())]
-    if not own and name not in {label.casefold() for label in labels}:
-        hint = nearest(subject, labels, "dyknow benchmark show")
-        raise UsageError(f"{nothing} a subject {subject!r}.", hint=hint)
+    if own:
+        return own
+    statements = [one for snapshot in snapshots for one in snapshot.statements()]
+    labels = {one.subject_label for one in statements}
+    if name not in {known.casefold() for known in labels | {short(one.subject) for one in statements}}:
+        raise UsageError(f"{nothing} a subject {subject!r}.", hint=nearest(subject, labels, "dyknow benchmark show"))
     return own
 
 
@@ -264,11 +267,11 @@ def check(name: str, kinds: tuple[str, ...], subject: str | None, form: Format, 
     beside = neighbours(places.find(), chosen)
     same = identity.with_redirects(identity.load(), [chosen, *beside])
     found = doubts(chosen, same.entity, beside)
-    found = _of_subject(found, subject, {one.subject_label for one in chosen.statements()}, "There are no doubts about")
+    found = _of_subject(found, subject, [chosen], "There are no doubts about")
     found = [doubt for doubt in found if not kinds or _word(doubt.kind) in kinds]
-    facts = len({doubt.fact for doubt in found})
+    facts = _number(len({doubt.fact for doubt in found}), "fact")
     held = f", beside {' and '.join(one.id for one in beside)}" if beside else ""
-    note(f"Snapshot {describe(chosen)}{held}: {len(found)} doubts about {facts} facts.")
+    note(f"Snapshot {describe(chosen)}{held}: {_number(len(found), 'doubt')} about {facts}.")
     if found:
         counts = ((kind, sum(doubt.kind is kind for doubt in found)) for kind in DoubtKind)
         note("  " + ", ".join(f"{count} {kind}" for kind, count in counts if count))
@@ -309,5 +312,5 @@ def redirects(name: str, form: Format, places: Places) -> None:
     """
     chosen = places.named(name)
     rows = identity.offered(identity.load(), chosen)
-    note(f"Snapshot {describe(chosen)}: {len(rows)} rows for the identity table.")
+    note(f"Snapshot {describe(chosen)}: {_number(len(rows), 'row')} for the identity table.")
     show(Listing(identity.COLUMNS, rows), form)

@@ -26,6 +26,9 @@ GAP_DAYS: Final = 92
 SPANNED: Final = 3
 """As many successive holders under one other make a list look like two offices."""
 
+NAMED: Final = 5
+"""As many holders are named in one doubt."""
+
 LONGEST_YEARS: Final = 80
 """Nobody has held an office longer (Sobhuza II: 82 years, as a child for the first ones)."""
 
@@ -150,6 +153,31 @@ class _Fact:
         """Those of them that have a start, by start."""
         return sorted((one for one in self.asked if one.start), key=lambda one: (one.start, one.end or _ENDLESS))
 
+    @cached_property
+    def pairs(self) -> list[tuple[Statement, Statement]]:
+        """Pairs of holders who surely held it at one time for longer than a hand-over, the earlier one first.
+
+        Where there are very many, as in a list of members, not all of them.
+        """
+        found: list[tuple[Statement, Statement]] = []
+        lasting = [one for one in self.dated if not one.acting]
+        for index, one in enumerate(lasting):
+            for other in lasting[index + 1 :]:
+                if len(found) > self._many:
+                    return found
+                if self.who(one) != self.who(other) and _shared(one, other, self.day) > OVERLAP_DAYS:
+                    found.append((one, other))
+        return found
+
+    @property
+    def _many(self) -> int:
+        return 2 * max(len(self.dated), NAMED)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several hold it as a rule, so that two at one time are no wonder."""
+        return len(self.pairs) > self._many
+
     def who(self, statement: Statement) -> str:
         """Return the entity a statement is about."""
         return self.entity(statement.holder) if statement.holder else "no value"
@@ -244,14 +272,14 @@ def _twice(fact: _Fact) -> Iterator[Doubt]:
 
 def _open(fact: _Fact) -> Iterator[Doubt]:
     begun = [one for one in fact.asked if not (one.start and one.start[0] > fact.day)]
-    still = [one for one in begun if one.is_open and one.holder]
+    still = sorted((one for one in begun if one.is_open and one.holder), key=lambda one: one.start or (0, 0))
     if len({fact.who(one) for one in still}) > 1:
-        yield fact.doubt(DoubtKind.SEVERAL_OPEN, ", ".join(map(_describe, still)))
-    for one in still:
-        later = [o for o in fact.dated if o in begun and _began_later(o, one) and not o.acting]
-        later = [o for o in later if fact.who(o) != fact.who(one)]
-        if later:
-            first = later[0]
+        more = f" and {len(still) - NAMED} more" if len(still) > NAMED else ""
+        yield fact.doubt(DoubtKind.SEVERAL_OPEN, ", ".join(map(_describe, still[:NAMED])) + more)
+    followers = [one for one in fact.dated if one.start and one.start[0] <= fact.day and not one.acting]
+    for one in still if not fact.is_shared else ():
+        first = next((o for o in followers if _began_later(o, one) and fact.who(o) != fact.who(one)), None)
+        if first is not None:
             yield fact.about(DoubtKind.SUPERSEDED, one, f"{first.name} began {_start(first)}")
 
 
@@ -260,30 +288,29 @@ def _start(statement: Statement) -> str:
 
 
 def _overlaps(fact: _Fact) -> Iterator[Doubt]:
-    """Yield holders at one time; one over many others is one doubt."""
+    """Yield holders at one time; one beside many others is one doubt, and so is a fact that many hold."""
     if fact.is_team:
         return
-    under: dict[str, list[Statement]] = {}
+    if fact.is_shared:
+        yield fact.doubt(DoubtKind.OVERLAP, f"several of the {len(fact.dated)} hold it at one time, nearly always")
+        return
+    beside: dict[str, list[Statement]] = defaultdict(list)
+    for one, other in fact.pairs:
+        beside[one.iri].append(other)
+        beside[other.iri].append(one)
+    over: set[str] = set()
     for one in fact.dated:
-        found = [o for o in fact.dated if fact.who(o) != fact.who(one) and _many(one, o, fact.day)]
-        successive = [o for o in found if not any(_many(o, p, fact.day) for p in found if p is not o)]
+        alone = {other.iri for other in beside[one.iri]}
+        successive = [o for o in beside[one.iri] if not alone & {p.iri for p in beside[o.iri]}]
         if len({fact.who(o) for o in successive}) >= SPANNED:
-            under[one.iri] = successive
+            over.add(one.iri)
             why = f"at one time with {len(successive)} others, from {_describe(successive[0])}"
             yield fact.about(DoubtKind.TWO_OFFICES, one, f"{why} to {_describe(successive[-1])}")
-    for index, one in enumerate(fact.dated):
-        for other in fact.dated[index + 1 :]:
-            # An open one that a later one follows is a doubt of its own.
-            known = one.is_open and _began_later(other, one)
-            if {one.iri, other.iri} & under.keys() or known or one.acting or other.acting:
-                continue
-            if fact.who(one) != fact.who(other) and _many(one, other, fact.day):
-                days = _shared(one, other, fact.day)
-                yield fact.about(DoubtKind.OVERLAP, one, f"{days} days with {_describe(other)}")
-
-
-def _many(one: Statement, other: Statement, day: Day) -> bool:
-    return _shared(one, other, day) > OVERLAP_DAYS
+    for one, other in fact.pairs:
+        # An open one that a later one follows is a doubt of its own.
+        if not {one.iri, other.iri} & over and not (one.is_open and _began_later(other, one)):
+            days = _shared(one, other, fact.day)
+            yield fact.about(DoubtKind.OVERLAP, one, f"{days} days with {_describe(other)}")
 
 
 def _gaps(fact: _Fact) -> Iterator[Doubt]:
@@ -352,13 +379,13 @@ def _succession(fact: _Fact) -> Iterator[Doubt]:
     """Hold "replaces" and "replaced by" against the order of the starts; they are no more than a warning."""
     told: set[tuple[str, str]] = set()  # (predecessor, successor): both of them say so, and once is enough
     for index, one in enumerate(fact.dated):
-        near = _nearest(fact, one, fact.dated[index + 1 :], onwards=True)
+        near = _nearest(fact, one, fact.dated[index + 1 :], onwards=True) if one.replaced_by else []
         if named := _contradicted(fact, one.replaced_by, near):
             told |= {(fact.who(one), name) for name in named}
             detail = f"replaced by {_names(fact, named)}, but {_describe(near[0])} comes next"
             yield fact.about(DoubtKind.ORDER, one, detail)
     for index, one in enumerate(fact.dated):
-        near = _nearest(fact, one, fact.dated[:index][::-1], onwards=False)
+        near = _nearest(fact, one, fact.dated[:index][::-1], onwards=False) if one.replaces else []
         named = _contradicted(fact, one.replaces, near)
         if named and not {(name, fact.who(one)) for name in named} & told:
             detail = f"replaces {_names(fact, named)}, but {_describe(near[0])} came before"
