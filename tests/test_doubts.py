@@ -222,6 +222,9 @@ def test_what_only_a_mirror_knows(
 NEIGHBOURS: list[tuple[str, list[Line], list[Line], Day, list[tuple[str, str | None]]]] = [
     ("a later one has the end", [("A", "2000")], [("A", "2000", "2021"), ("B", "2021")], 20240101,
      [("ended elsewhere", "A")]),
+    ("of the same term, known better", [("A", "2000")], [("A", "2000-05-05", "2021"), ("B", "2021")], 20240101,
+     [("ended elsewhere", "A")]),
+    ("of another term", [("A", "2015")], [("A", "2000", "2005"), ("A", "2015")], 20240101, []),
     ("an end after this day is news", [("A", "2000")], [("A", "2000", "2023-12-01"), ("B", "2023-12-01")], 20240101, []),
     ("an earlier one has the end", [("A", "2000")], [("A", "2000", "2021"), ("B", "2021")], 20220101,
      [("ended elsewhere", "A")]),

@@ -101,7 +101,7 @@ def diff(a: Snapshot, b: Snapshot, entity: Entity, by: By = By.CONTENT, ids: boo
         SnapshotError: one of them cannot be read.
     """
     old, new = a.statements(), b.statements()
-    before, after = _by_fact(old, entity), _by_fact(new, entity)
+    before, after = by_fact(old, entity), by_fact(new, entity)
     reading = _Reading(entity, by, min(a.date, b.date), _ids(old), _ids(new))
     changes: list[Change] = []
     for fact in sorted(before.keys() | after.keys()):
@@ -132,7 +132,8 @@ class _Side(NamedTuple):
         return not all(own.whole for own in self.statements)
 
 
-def _by_fact(statements: Sequence[Statement], entity: Entity) -> dict[str, list[Statement]]:
+def by_fact(statements: Iterable[Statement], entity: Entity) -> dict[str, list[Statement]]:
+    """Return statements by the id of their fact, ``Q38/P35``, in their order."""
     found: dict[str, list[Statement]] = defaultdict(list)
     for statement in statements:
         found[f"{entity(statement.subject)}/{statement.property}"].append(statement)

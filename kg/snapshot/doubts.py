@@ -11,8 +11,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from kg.dates import Day, format_span, split_day
-from kg.snapshot.compare import Entity
+from kg.dates import Day, Span, format_span, split_day
+from kg.snapshot.compare import Entity, by_fact
 from kg.snapshot.files import Snapshot
 from kg.snapshot.reading import Statement
 from kg.terms import WD, EndKind
@@ -85,9 +85,9 @@ def doubts(snapshot: Snapshot, entity: Entity, neighbours: Sequence[Snapshot] = 
     statements = snapshot.statements()
     labels = {entity(one.holder): one.label for one in statements if one.holder and one.label}
     humans = _of_humans(statements)
-    others = [_Neighbour(other, _by_fact(other.statements(), entity)) for other in neighbours]
+    others = [_Neighbour(other, by_fact(other.statements(), entity)) for other in neighbours]
     found: list[Doubt] = []
-    for fact, own in _by_fact(statements, entity).items():
+    for fact, own in by_fact(statements, entity).items():
         looked_at = _Fact(fact, own, snapshot, entity, labels, own[0].property in humans, others)
         for check in _CHECKS:
             found += check(looked_at)
@@ -98,13 +98,6 @@ def doubts(snapshot: Snapshot, entity: Entity, neighbours: Sequence[Snapshot] = 
 class _Neighbour(NamedTuple):
     snapshot: Snapshot
     facts: Mapping[str, Sequence[Statement]]
-
-
-def _by_fact(statements: Iterable[Statement], entity: Entity) -> dict[str, list[Statement]]:
-    found: dict[str, list[Statement]] = defaultdict(list)
-    for statement in statements:
-        found[f"{entity(statement.subject)}/{statement.property}"].append(statement)
-    return found
 
 
 def _of_humans(statements: Iterable[Statement]) -> set[str]:
@@ -418,13 +411,19 @@ def _against_neighbours(fact: _Fact) -> Iterator[Doubt]:
 
 
 def _ended_there(fact: _Fact, there: Snapshot, theirs: Sequence[Statement]) -> Iterator[Doubt]:
-    ends: dict[tuple[str, object], Statement] = {
-        (fact.who(one), one.start): one for one in theirs if one.end and one.end[1] <= fact.day
-    }
+    ended: dict[str, list[Statement]] = defaultdict(list)
+    for other in theirs:
+        if other.start and other.end and other.end[1] <= fact.day and other.rank != "DeprecatedRank":
+            ended[fact.who(other)].append(other)
     for one in fact.asked:
-        other = ends.get((fact.who(one), one.start))
-        if one.is_open and other and other.end:
-            yield fact.about(DoubtKind.ENDED, one, f"ended {format_span(*other.end)} by snapshot {there.id}")
+        # The same term of office: its start may have been made more precise.
+        same = [o for o in ended[fact.who(one)] if o.start and one.start and _meet(o.start, one.start)]
+        if one.is_open and same and (end := same[0].end):
+            yield fact.about(DoubtKind.ENDED, one, f"ended {format_span(*end)} by snapshot {there.id}")
+
+
+def _meet(one: Span, other: Span) -> bool:
+    return one[0] <= other[1] and other[0] <= one[1]
 
 
 def _not_there(fact: _Fact, there: Snapshot, theirs: Sequence[Statement]) -> Iterator[Doubt]:
