@@ -64,7 +64,22 @@ INSIDE = {
         "fetch",
     ),
     "kg.snapshot": ("triples", "reading", "manifest", "files", "compare", "doubts"),
-    "dyknow.models": ("base", "scripted", "presets", "extras", "endings", "drawing", "prompting", "local", "loading"),
+    "dyknow.models": (
+        "base",
+        "scripted",
+        "presets",
+        "extras",
+        "endings",
+        "drawing",
+        "prompting",
+        "local",
+        "loading",
+        "prices",
+        "fleet",
+        "wire",
+        "dialects",
+        "api",
+    ),
     "dyknow.commands": ("common", "graph", "mirroring", "snapshots", "comparing", "resolving", "asking", "judging", "pages"),
 }
 

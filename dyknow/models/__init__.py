@@ -6,6 +6,9 @@
 ``folder/model.gguf``               a GGUF file
 ``folder`` or ``owner/name``        a model in a folder or on the hub
 ``gpt2-xl``                         a model with a preset, by a short name
+``openai:gpt-4o``                   a model of OpenAI's, or of any server that speaks its protocol
+``vllm:owner/name``                 the same, at vLLM's usual address on this machine unless another is given
+``anthropic:claude-…``              a model of Anthropic's
 ``KIND:NAME``                       says the kind outright: ``local:smollm2``
 ==================================  =====================================================
 
@@ -19,7 +22,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from dyknow.models import loading
+from dyknow.models import api, loading
 from dyknow.models.base import Answer, Asked, Model, Options, Style
 from dyknow.models.presets import Preset, Release, Settings, release_date, settings
 from dyknow.models.presets import find as preset
@@ -32,6 +35,9 @@ MODELS: Final[Mapping[str, Callable[[str, Options], Model]]] = {
     "smollm2": loading.load_smollm2,
     "gguf": loading.load_gguf,
     "local": loading.load_folder_or_hub,
+    "openai": api.load_openai,
+    "vllm": api.load_vllm,
+    "anthropic": api.load_anthropic,
 }
 
 
