@@ -25,7 +25,7 @@ $(VENV)/.core: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.core
-	@$(PIP) --editable '.[models,plots,dev]'
+	@$(PIP) --editable '.[models,plots,api,dev]'
 	@# An old client, so that the tests see that it reads our results.
 	@test -x $(VENV)-duckdb1/bin/python || $(PYTHON) -m venv $(VENV)-duckdb1
 	@$(VENV)-duckdb1/bin/python -m pip --disable-pip-version-check install --quiet duckdb==1.0.0
