@@ -5,7 +5,7 @@ from importlib import metadata
 
 import click
 
-from dyknow.commands import asking, comparing, graph, judging, pages, snapshots
+from dyknow.commands import asking, comparing, graph, judging, pages, running, snapshots
 from dyknow.commands.common import Group, debug_option
 
 SHORTEST = """\
@@ -48,7 +48,7 @@ for _command in (
     graph.serve,
     asking.benchmark,
     asking.run,
-    asking.runs,
+    running.runs,
     asking.import_,
     asking.export,
     judging.score,

@@ -63,6 +63,7 @@ def run_model(
     progress: Callable[[Progress], None] | None = None,
     title: str | None = None,
     release_year: int | None = None,
+    released: Mapping[str, Any] | None = None,
     command: str | None = None,
     asking: Mapping[str, Any] | None = None,
 ) -> RunInfo:
@@ -84,7 +85,8 @@ def run_model(
         seed: Where random draws begin; a greedy model needs none.
         progress: Called at the start and after every batch.
         title: The model's name as tables print it.
-        release_year: Of the model, for ``--as-of release``.
+        release_year: Of the model, for the tables.
+        released: The day it came out and the source of that (``day``, ``source``), for ``--as-of release``.
         command: What the user typed, for the record.
         asking: How to load and ask the model again, for the record; ``dyknow runs resume`` reads it.
 
@@ -99,7 +101,7 @@ def run_model(
     _check_samples(samples, record["sampling"])
     folder = runs_dir / valid_id(run_id or _default_id(model.name, record["settings_digest"]))
     folder.mkdir(parents=True, exist_ok=True)
-    extra = {"title": title, "release_year": release_year, "command": command, "asking": asking}
+    extra = {"title": title, "release_year": release_year, "released": released, "command": command, "asking": asking}
     with journal.locked(folder):
         info = _opened(folder, record, extra, samples)
         leg = _Leg(folder, info, clock, batch_size, str(model.info().get("device")), _to_ask(questions, benchmark))

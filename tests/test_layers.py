@@ -29,6 +29,7 @@ ORDER = (
     "dyknow.journal",
     "dyknow.provenance",
     "dyknow.run",
+    "dyknow.verify",
     "dyknow.names",
     "dyknow.scaffold",
     "dyknow.clauses",
@@ -80,7 +81,19 @@ INSIDE = {
         "dialects",
         "api",
     ),
-    "dyknow.commands": ("common", "graph", "mirroring", "snapshots", "comparing", "resolving", "asking", "judging", "pages"),
+    "dyknow.commands": (
+        "common",
+        "graph",
+        "mirroring",
+        "snapshots",
+        "comparing",
+        "resolving",
+        "options",
+        "asking",
+        "running",
+        "judging",
+        "pages",
+    ),
 }
 
 HEAVY = ("torch", "transformers", "gguf", "altair", "vl_convert", "sentence_transformers", "openai", "anthropic")

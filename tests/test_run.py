@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,9 +16,10 @@ import pytest
 from dyknow import benchmark, journal, provenance
 from dyknow.benchmark import Question
 from dyknow.journal import RunInfo, find_runs, judgments, read_run, responses
-from dyknow.models.base import Asked
+from dyknow.models.base import Answer, Asked
 from dyknow.models.scripted import Script, Scripted
 from dyknow.run import Progress, run_model
+from dyknow.verify import Verified, verify
 from kg.errors import ModelError, RunError, UsageError
 
 REPO = Path(__file__).resolve().parents[1]
@@ -366,3 +368,182 @@ def test_the_last_good_row_counts() -> None:
 def test_the_commit_is_that_of_the_checkout_the_code_runs_from() -> None:
     done = subprocess.run(["git", "-C", str(REPO), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
     assert provenance.code().commit == (done.stdout.strip() if done.returncode == 0 else None)
+
+
+# Samples
+
+
+class Drawn(Listening):
+    """Another text for each sample."""
+
+    def info(self) -> dict[str, Any]:
+        return super().info() | {"sampling": {"method": "random", "temperature": 0.7, "seed": 0}}
+
+    def generate(self, questions: Sequence[Question], batch_size: int, sample: int = 0) -> Iterator[list[Asked]]:
+        for batch in super().generate(questions, batch_size, sample):
+            self.heard[-len(batch) :] = [f"{item.question.id} {sample}" for item in batch]
+            yield [Asked(item.question, item.answer._replace(text=f"number {sample}")) for item in batch]
+
+
+def test_every_sample_is_stored(tmp_path: Path) -> None:
+    done = ask(Drawn(), tmp_path, samples=3)
+    rows = responses(done.path)
+    assert [(row["question"], row["sample"]) for row in rows] == sorted((q.id, n) for q in QUESTIONS for n in range(3))
+    assert {(row["sample"], row["text"]) for row in rows} == {(n, f"number {n}") for n in range(3)}
+    assert {row["attempt"] for row in rows} == {1}
+    assert (done.samples, done.info["answered"], done.info["questions"]) == (3, 30, 10)
+
+
+def test_samples_go_on_where_they_stopped_and_may_become_more(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="out of memory"):
+        ask(Drawn(fails_after=13), tmp_path, samples=2)
+    [half] = find_runs(tmp_path)
+    model = Drawn()
+    first = ask(model, tmp_path, samples=2)
+    assert len(model.heard) == 20 - half.info["answered"]
+    assert {heard[-1] for heard in model.heard} == {"1"}
+    before = lines_of(first).read_bytes()
+    fewer, more = Drawn(), Drawn()
+    assert ask(fewer, tmp_path, samples=1).id == first.id
+    assert fewer.heard == []
+    grown = ask(more, tmp_path, samples=3)
+    assert (grown.id, grown.samples) == (first.id, 3)
+    assert more.heard == [f"{question.id} 2" for question in QUESTIONS]
+    assert lines_of(grown).read_bytes().startswith(before)
+    assert grown.info["tokens"] == 30
+
+
+def test_a_greedy_model_has_one_sample(tmp_path: Path) -> None:
+    class Greedy(Listening):
+        def info(self) -> dict[str, Any]:
+            return super().info() | {"sampling": {"method": "greedy"}}
+
+    with pytest.raises(UsageError, match="the same text 2 times"):
+        ask(Greedy(), tmp_path, samples=2)
+    with pytest.raises(UsageError, match="0 samples"):
+        ask(Drawn(), tmp_path, samples=0)
+    assert list(tmp_path.iterdir()) == []
+
+
+# What an answer came with
+
+
+class Served(Listening):
+    """A server that answers one at a time, declines the first question and thinks before each answer."""
+
+    def generate(self, questions: Sequence[Question], batch_size: int, sample: int = 0) -> Iterator[list[Asked]]:
+        for (item,) in super().generate(questions, 1, sample):
+            refused = item.question == QUESTIONS[0]
+            text, reason = ("", "content_filter") if refused else ("Nobody", "stop")
+            about = Answer(text, reason, item.answer.prompt, 6, 9, None, refused, f"<think>Hm.</think>{text}", -1.5)
+            yield [Asked(item.question, about._replace(ids_digest="ab", seconds=0.25, server="http://one/v1"))]
+
+
+def test_what_an_answer_came_with_is_kept_and_a_refusal_stands(tmp_path: Path) -> None:
+    done = ask(Served(), tmp_path)
+    rows = {row["question"]: row for row in responses(done.path)}
+    refused, answered = rows[QUESTIONS[0].id], rows[QUESTIONS[1].id]
+    assert (refused["status"], refused["text"], refused["finish_reason"]) == ("refused", "", "content_filter")
+    assert answered["raw"] == "<think>Hm.</think>Nobody"
+    came_with = [answered[key] for key in ("logprob", "ids_digest", "seconds", "server")]
+    assert came_with == [-1.5, "ab", 0.25, "http://one/v1"]
+    assert (done.state, done.info["answered"], done.info["refused"]) == ("done", 10, 1)
+    again = Served()
+    ask(again, tmp_path)
+    assert again.heard == []
+
+
+def test_each_yielded_list_is_on_disk_before_the_next_is_asked(tmp_path: Path) -> None:
+    found: list[int] = []
+
+    class Looking(Served):
+        def generate(self, questions: Sequence[Question], batch_size: int, sample: int = 0) -> Iterator[list[Asked]]:
+            for batch in super().generate(questions, batch_size, sample):
+                yield batch
+                [file] = tmp_path.glob("*/responses.jsonl")
+                found.append(len(file.read_bytes().splitlines()))
+
+    ask(Looking(), tmp_path)
+    assert found == list(range(1, 11))
+
+
+def test_an_answer_nobody_asked_for_is_refused(tmp_path: Path) -> None:
+    class Doubling(Listening):
+        def generate(self, questions: Sequence[Question], batch_size: int, sample: int = 0) -> Iterator[list[Asked]]:
+            for batch in super().generate(questions, batch_size, sample):
+                yield batch + batch[:1]
+
+    with pytest.raises(ModelError, match=r"answered Q38/P35#1, which it was not asked, or not twice"):
+        ask(Doubling(), tmp_path)
+
+
+def test_what_was_to_be_asked_is_recorded_with_what_the_facts_lack(tmp_path: Path) -> None:
+    done = ask(Listening(), tmp_path)  # three facts and the first phrasing of a fourth
+    listed = journal.questions(done.path)
+    assert [row["question"] for row in listed if row["asked"]] == sorted(question.id for question in QUESTIONS)
+    assert len([row for row in listed if not row["asked"]]) == 2
+    assert {row["fact"] for row in listed} == {question.fact.id for question in QUESTIONS}
+
+
+# Faults
+
+FLAKY = """
+import os, sys
+from datetime import UTC, datetime
+from pathlib import Path
+from dyknow import benchmark
+from dyknow.models.base import Answer
+from dyknow.models.scripted import Script, Scripted
+from dyknow.run import run_model
+
+class Flaky(Scripted):  # answers one at a time, drops every fifth connection, and writes down what it was asked
+    asked = 0
+
+    def info(self):
+        return super().info() | {"sampling": {"method": "random"}}
+
+    def generate(self, questions, batch_size, sample=0):
+        with open(sys.argv[2], "ab", buffering=0) as heard:
+            for batch in super().generate(questions, 1, sample):
+                heard.write(f"{batch[0].question.id} {sample}\\n".encode())
+                self.asked += 1
+                if self.asked % 5 == 0:
+                    lost = Answer(None, None, batch[0].answer.prompt, None, None, "connection dropped")
+                    batch = [batch[0]._replace(answer=lost)]
+                yield batch
+
+study = benchmark.load()
+model = Flaky(Script({"*": "Nobody at all"}, {}, float(sys.argv[3])))
+run_model(model, study.questions()[:40], Path(sys.argv[1]), benchmark=study, clock=lambda: datetime.now(UTC), samples=2)
+"""
+
+
+def test_a_flaky_model_and_three_kills_leave_every_answer_exactly_once(tmp_path: Path) -> None:
+    def begin(seconds: float) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-c", FLAKY, str(tmp_path / "runs"), str(tmp_path / "heard"), str(seconds)]
+        return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(REPO)})
+
+    for lines in (13, 37, 61):
+        with begin(0.005) as child:
+            folder = wait_for_rows(tmp_path, lines)
+            child.send_signal(signal.SIGKILL)
+        assert read_run(folder).state == "interrupted"
+    for _ in range(5):  # what failed is asked again by the same command
+        with begin(0) as child:
+            assert child.wait() == 0
+        if read_run(folder).state == "done":
+            break
+    done = read_run(folder)
+    rows = [orjson.loads(line) for line in lines_of(done).read_bytes().splitlines()]
+    wanted = {(question.id, sample) for question in STUDY.questions()[:40] for sample in (0, 1)}
+    good = [(row["question"], row["sample"]) for row in rows if row["status"] == "ok"]
+    assert (len(good), set(good)) == (80, wanted)
+    stored = Counter((row["question"], row["sample"]) for row in rows)
+    heard = Counter((line.split()[0], int(line.split()[1])) for line in (tmp_path / "heard").read_text().splitlines())
+    # A kill may catch an answer on its way to the disk: that one is asked again, and no other.
+    assert sum((heard - stored).values()) <= 3
+    assert not stored - heard
+    assert done.info["tokens"] == 80 * 3
+    assert done.info["prompt_tokens"] == sum(row["prompt_tokens"] or 0 for row in rows)
+    assert sum(leg["asked"] for leg in done.info["legs"]) == len(rows)
+    assert verify(done) == Verified(None, {"ok": 80}, False)

