@@ -1,6 +1,6 @@
 """Small runs for tests, written as journals on disk."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import orjson
@@ -46,3 +46,18 @@ def write_judgments(folder: Path, verdicts: Mapping[str, str], as_of: str = "202
         for q, v in verdicts.items()
     ]
     (folder / "judgments" / "published.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+
+
+def write_samples(runs: Path, run: str, texts: Mapping[str, Sequence[str | None]]) -> Path:
+    """Write a run that answers each question several times; None is an error."""
+    folder = write_run(runs, run, {question: own[0] for question, own in texts.items()})
+    about = orjson.loads((folder / "run.json").read_bytes()) | {"samples": max(map(len, texts.values()))}
+    (folder / "run.json").write_bytes(orjson.dumps(about))
+    first = [orjson.loads(line) for line in (folder / "responses.jsonl").read_bytes().splitlines()]
+    rows = [
+        {**row, "sample": sample, "text": text, "status": "error" if text is None else "ok"}
+        for row in first
+        for sample, text in enumerate(texts[row["question"]])
+    ]
+    (folder / "responses.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    return folder
