@@ -137,11 +137,12 @@ def compress(text: Path, kind: str, target: Path) -> None:
 
 def open_plain(path: Path) -> IO[bytes]:
     """Open a dump as the plain loop does."""
-    if path.suffix == ".zst":
+    if path.suffix == ".zst":  # zstandard.open gives no lines
         stream = zstandard.ZstdDecompressor().stream_reader(path.open("rb"), read_across_frames=True)
-        return io.BufferedReader(cast("io.RawIOBase", stream), CHUNK)
+        return io.BufferedReader(stream, CHUNK)
     opened: dict[str, Callable[[Path], object]] = {".gz": gzip.open, ".bz2": bz2.open}
-    return cast("IO[bytes]", opened.get(path.suffix, lambda plain: plain.open("rb"))(path))
+    packed = opened.get(path.suffix)
+    return cast("IO[bytes]", packed(path)) if packed else path.open("rb")
 
 
 def plain_loop(path: Path, limit: int) -> tuple[int, list[str]]:

@@ -259,6 +259,52 @@ def test_asking_for_nothing_is_a_wrong_use(tmp_path: Path) -> None:
         extract(write(tmp_path, array(FEW)), Wanted(), tmp_path / "out")
 
 
+# Items as Wikidata's dumps write them are not parsed whole
+
+
+def item(claims: object, **more: object) -> dict[str, Any]:
+    fixed = {"type": "item", "id": "Q1", "labels": entity("Q1")["labels"], "descriptions": {"en": {"value": "x"}}}
+    links = {"enwiki": {"site": "enwiki", "title": 'a "P6":[{"mainsnak": }', "badges": []}}
+    return {**fixed, "aliases": entity("Q1")["aliases"], "claims": claims, "sitelinks": links, **more}
+
+
+P6, P17, P31 = ({prop: [claim(prop), claim(prop, "Q2", P6="x", P31="y")]} for prop in ("P6", "P17", "P31"))
+BACKWARDS = {prop: [dict(reversed(claim(prop).items()))] for prop in ("P6", "P17")}
+ITEMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "first": ({**P6, **P17}, {"lastrevid": 5}),
+    "in the middle": ({**P17, **P6, "P570": [claim("P570")]}, {"lastrevid": 5, "modified": "2021-06-01T00:00:00Z"}),
+    "last": ({**P17, **P31, **P6}, {}),
+    "alone": (P6, {"sitelinks": []}),
+    "no revision": ({**P31, **P6, **P17}, {"sitelinks": {}}),
+    "something else at the end": ({**P6, **P17}, {"lastrevid": 5, "more": {"a": {"b": {}}}}),
+    "no aliases": ({**P6, **P17}, {"aliases": []}),
+    "a statement that starts otherwise": ({**P17, "P6": BACKWARDS["P6"], **P31}, {"lastrevid": 5}),
+    "another that starts otherwise": ({**P6, "P17": BACKWARDS["P17"], **P31}, {"lastrevid": 5}),
+    "the wanted twice, once otherwise": ({**P6, "P31": BACKWARDS["P17"]}, {"lastrevid": 5}),
+}
+
+
+@pytest.mark.parametrize("how", ITEMS)
+def test_an_item_is_read_in_parts_as_it_is_whole(tmp_path: Path, how: str) -> None:
+    claims, more = ITEMS[how]
+    document = item(claims, **more)
+    text = array([item(P17, id="Q9"), document])
+    assert ids(tmp_path, text) == ["Q1"]
+    (found,), (expected,) = entities(tmp_path / "out"), read_entities(document, (), "here")
+    same(found, expected, WANTED.properties | WANTED.extra)
+    short = dumps._Scanner(WANTED, "here")._shortened(line(document))
+    assert (short is None) == (how in ("a statement that starts otherwise", "the wanted twice, once otherwise"))
+
+
+def test_most_real_items_are_not_parsed_whole(slices: dict[str, bytes]) -> None:
+    scanner = dumps._Scanner(WANTED, "here")
+    for one in slices["2021"].splitlines()[1:-1]:
+        short = scanner._shortened(one.removesuffix(b","))
+        assert short is not None
+        assert len(short) < len(one) / 1.2
+        assert json.loads(short)["lastrevid"]
+
+
 # What files look like
 
 LINES = list(map(line, FEW))

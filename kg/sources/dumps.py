@@ -6,8 +6,8 @@ first bytes say which, not its name. Lines without the array's brackets are read
 What counts as whole: no compressed stream ends early or fails its checksum; every line is an object from brace to
 brace; an array ends with its ``]`` and nothing follows. Without brackets the last line must be a whole object; that
 such a file was cut exactly between two lines cannot be seen, so ``Extracted.array`` says which of the two it was.
-Anything else is a ``DataError`` that names the byte, and nothing is written. Lines that are not parsed are checked no
-further; in a compressed dump the checksums vouch for them.
+Anything else is a ``DataError`` that names the byte, and nothing is written. What is not parsed, other lines and the
+other statements of an item, is checked no further; in a compressed dump the checksums vouch for it.
 
 The work is spread over processes that share nothing: each gets blocks of whole lines through a pipe (of a plain file
 only their place, and reads them itself) and sends back the trimmed entities. No block is handed out while too many
@@ -45,6 +45,8 @@ _MOST_WORKERS: Final = 8  # beyond them disk or decompression is the limit, and 
 _SMALL: Final = 4 << 20  # bytes of a file that is read before other processes have started
 _BOM: Final = b"\xef\xbb\xbf"
 _AGAIN: Final = "Download it again and compare its checksum with the one published beside it."
+_TOP: Final = 400  # bytes within which an item says what it is
+_TAIL: Final = 120  # and, at its end, which revision
 # Scalar members may stand before the id: {"type":"item","id":"Q31",... in dumps, more of them in change streams.
 _HEAD: Final = re.compile(rb'\{\s*(?:"\w+"\s*:\s*(?:"[^"\\]*"|-?\d+)\s*,\s*)*?"id"\s*:\s*"([^"\\]*)"')
 
@@ -467,6 +469,8 @@ class _Scanner:
         self.subjects = None if wanted.subjects is None else frozenset(one.encode() for one in wanted.subjects)
         numbers = "|".join(sorted(re.escape(prop.removeprefix("P")) for prop in wanted.properties))
         self.states = re.compile(rf'"P(?:{numbers})"\s*:\s*\['.encode())
+        kept = "|".join(sorted(re.escape(prop.removeprefix("P")) for prop in wanted.properties | wanted.extra))
+        self.keeps = re.compile(rf'"P(?:{kept})"\s*:\s*\[\s*(?!{{"snaktype":)'.encode())
 
     def work(self, block: _Block) -> _Found:
         """Return what a block holds; the collector only costs time here, for parsed JSON has no cycles."""
@@ -537,12 +541,45 @@ class _Scanner:
         where = f"{self.name}, byte {place} of its text,"
         line = line.removeprefix(_BOM).strip().removesuffix(b",")
         try:
-            found = list(read_entities(_parsed(line, where), (), where))
+            found = list(read_entities(self._document(line, where), (), where))
         except DataError as error:
             raise DataError(error.message, hint=error.hint or _AGAIN) from None
         kept = [entity for entity in found if self._wants(entity)]
         lines = [orjson.dumps(_trimmed(entity, self.wanted)) + b"\n" for entity in kept]
         return b"".join(lines), max((entity.revision or 0 for entity in kept), default=0)
+
+    def _document(self, line: bytes, where: str) -> object:
+        """Return what a line holds, at least as far as it is kept."""
+        if (short := self._shortened(line)) is not None:
+            with suppress(orjson.JSONDecodeError):
+                document: object = orjson.loads(short)
+                return document
+        return _parsed(line, where)
+
+    def _shortened(self, line: bytes) -> bytes | None:
+        """Return an item as Wikidata's dumps write it without most of what is not kept; None: not written so.
+
+        Nine tenths of a large item are statements of other properties, and parsing is most of the work. No string
+        can look like one of the members that are sought, for its quotes are escaped; that a list of wanted statements
+        is written in another way is seen.
+        """
+        labels = line.find(b'"labels":', 0, _TOP)
+        descriptions = line.find(b',"descriptions":', labels)
+        aliases = line.find(b',"aliases":', descriptions)
+        claims = line.find(b',"claims":{', aliases)
+        links = line.rfind(b'},"sitelinks":')
+        end = line.rfind(b',"lastrevid":', max(len(line) - _TAIL, 0))
+        if end < 0 and line.endswith((b"}}}", b'"sitelinks":{}}', b'"sitelinks":[]}')):  # before 2019
+            end = len(line) - 1
+        if not 0 < labels < descriptions < aliases < claims < links < end:
+            return None
+        kept = []
+        for found in self.keeps.finditer(line, claims, links):
+            if not line.startswith(b'{"mainsnak":', found.end()):
+                return None
+            following = line.find(b'":[{"mainsnak":', found.end(), links)
+            kept.append(line[found.start() : links if following < 0 else line.rfind(b',"', found.end(), following)])
+        return b'%b%b,"claims":{%b}%b' % (line[:descriptions], line[aliases:claims], b",".join(kept), line[end:])
 
     def _wants(self, entity: Entity) -> bool:
         if self.wanted.subjects is not None:
