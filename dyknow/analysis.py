@@ -68,6 +68,21 @@ class Scores(NamedTuple):
     table2: tuple[Inconsistency, ...]
 
 
+class Sampled(NamedTuple):
+    """How the samples of one fact are distributed, in per cent of the n that count."""
+
+    run: str
+    domain: str
+    fact: str
+    subject: str
+    n: int
+    up_to_date: float
+    outdated: float
+    other: float
+    self_consistency: float
+    most_named: str | None
+
+
 class LongRow(NamedTuple):
     """One figure; value in per cent with one decimal, None where n is 0."""
 
@@ -153,6 +168,30 @@ def score(
         table5=tuple(Rates(*row) for row in table("table5")),
         table2=tuple(Inconsistency(*row) for row in table("table2")),
     )
+
+
+def samples(
+    connection: duckdb.DuckDBPyConnection,
+    as_of: str,
+    known_at: str | None = None,
+    *,
+    judge: str = "match",
+    rule: str = "latest",
+    runs: Sequence[str] | None = None,
+) -> list[Sampled]:
+    """Return how the samples of each fact are distributed, of the runs that have several.
+
+    Raises:
+        UsageError: as for `score`; or no run has several samples of a question.
+    """
+    chosen = _chosen(connection, judge, runs)
+    values = {"as_of": as_of, "known_at": known_at, "judge": judge, "rule": rule}
+    call = "FROM samples($as_of, known_at := $known_at, judge := $judge, rule := $rule)"
+    found = [Sampled(*row) for row in run_sql(connection, call, values).rows if row[0] in chosen]
+    if not found:
+        hint = "Draw some: dyknow run MODEL --samples 10 --temperature 0.7"
+        raise UsageError("No run has several answers to a question.", hint=hint)
+    return found
 
 
 def _chosen(connection: duckdb.DuckDBPyConnection, judge: str, runs: Sequence[str] | None) -> set[str]:

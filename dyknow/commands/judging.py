@@ -63,25 +63,51 @@ def known_runs(places: Places, names: tuple[str, ...]) -> list[str] | None:
     return list(names) or None
 
 
-@command(epilog=example("dyknow score --as-of 2023-12-18", "dyknow score --as-of today --format csv"))
+@command(
+    epilog=example(
+        "dyknow score --as-of 2023-12-18",
+        "dyknow score --as-of today --format csv",
+        "dyknow score --as-of 2023-12-18 --table samples --run gpt2-xl",
+    )
+)
 @as_of_option()
 @known_at_option
 @judge_option
 @rule_option
 @click.option("--run", "names", metavar="RUN", multiple=True, help="Only this run. Give it again for further ones.")
+@click.option(
+    "--table",
+    "which",
+    type=click.Choice(["study", "samples"]),
+    default="study",
+    show_default=True,
+    help="`study`: Tables 1, 5 and 2. `samples`: of runs with several answers to a question, how often each fact's are "
+    "up to date, out of date or other, and how far the model agrees with itself.",
+)
 @format_option
 @places("snapshots", "runs", "database")
 def score(
-    as_of: Day, known_at: str | None, judge: str, rule: str, names: tuple[str, ...], form: Format, places: Places
+    as_of: Day,
+    known_at: str | None,
+    judge: str,
+    rule: str,
+    names: tuple[str, ...],
+    which: str,
+    form: Format,
+    places: Places,
 ) -> None:
     """Print the study's tables for any date: how much of what a model says is up to date.
 
     Table 1 (with 4) takes the best of a fact's phrasings: up to date, else out of date, else irrelevant. Table 5 is the
-    average over the phrasings; Table 2 says how often a fact's phrasings get different answers. Nothing is asked anew.
+    average over the phrasings; Table 2 says how often a fact's phrasings get different answers. Of several answers to a
+    question the first is taken, and in Table 5 the average. Nothing is asked anew.
     """
     chosen = known_runs(places, names)
     if known_at is not None:
         places.named(known_at)
+    if which == "samples":
+        _show_samples(as_of, known_at, judge, rule, chosen, form, places)
+        return
     with results_of(places) as connection:
         scores = analysis.score(connection, format_day(as_of), known_at, judge=judge, rule=rule, runs=chosen)
     if form == "table":
@@ -89,6 +115,22 @@ def score(
         return
     note(f"As of {scores.as_of}, snapshot {scores.snapshot}, judge {judge}, rule {rule}.")
     emit(as_json(score_json(scores)) if form == "json" else score_csv([scores]))
+
+
+def _show_samples(
+    as_of: Day, known_at: str | None, judge: str, rule: str, chosen: list[str] | None, form: Format, places: Places
+) -> None:
+    day = format_day(as_of)
+    with results_of(places) as connection:
+        found = analysis.samples(connection, day, known_at, judge=judge, rule=rule, runs=chosen)
+        snapshot = analysis.snapshot_for(connection, day, known_at)
+    note(f"As of {day}, snapshot {snapshot}, judge {judge}, rule {rule}; per cent of n answers.")
+    columns = analysis.Sampled._fields
+    show(Listing(columns, [tuple(map(_one_decimal, row)) for row in found]), form)
+
+
+def _one_decimal(value: object) -> object:
+    return round(value, 1) if isinstance(value, float) else value
 
 
 @command(epilog=example("dyknow why gpt2-xl 'Q38/P35#contextualized' --as-of 2023-12-18"))
@@ -161,8 +203,8 @@ def sql(statement: str, form: Format, places: Places) -> None:
     """Ask the results anything in DuckDB's SQL.
 
     Tables: snapshots, facts, labels, standings, coverage, runs, responses, matches, judgments. Macros: verdicts, soft,
-    table1, table5, table2, each with (as_of, known_at := NULL, judge := 'match', rule := 'latest'). Nothing can be
-    written, and no other file can be read.
+    table1, table5, table2, samples, each with (as_of, known_at := NULL, judge := 'match', rule := 'latest'). Nothing
+    can be written, and no other file can be read.
     """
     results_of(places).close()
     table = results.query_readonly(places.database, statement)

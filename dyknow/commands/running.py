@@ -179,10 +179,17 @@ def resume(name: str, places: Places) -> None:
     if one.info.get("kind") != "asked":
         raise RunError(f"The run {name} was imported, so there is no model to ask.")
     if not one.info.get("asking"):
-        typed = one.info.get("command")
-        hint = f"Type: {typed}" if typed else "Call what made it again, with the same run id."
+        hint = _typed(one)
         raise RunError(f"The run {name} does not say how its model was loaded.", hint=hint)
     done = ask(*asked_with(one.info["asking"], one.id, one.samples), places.runs)
     emit(f"{done.path}\n")
     if done.info.get("errors"):
         raise RunError(f"{done.info['errors']} questions of run {done.id} have no answer.", hint="Resume it once more.")
+
+
+def _typed(one: RunInfo) -> str:
+    """Return what to type to go on with a run that does not say how its model was loaded."""
+    typed = one.info.get("command")
+    if not typed:
+        return f"Call what made it once more, with the run id {one.id}."
+    return f"Type: {typed}" + ("" if "--run-id" in typed else f" --run-id {one.id}")
