@@ -59,7 +59,7 @@ class ModelServer:
     Attributes:
         answers: By prompt; ``*`` for all others; a text, or an object to put into the answer's place.
         model: The name that answers bear; None: as asked.
-        models: The list of models.
+        models: The list of models; with one, it has no others. None: it shows no list and has every model.
         key: What a request must bring; None: nothing.
         seconds: How long an answer takes.
         dies_after: It hangs up and takes no connection any more after so many questions.
@@ -80,7 +80,7 @@ class ModelServer:
     busiest: int = 0
 
     def __post_init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock, self._stopping = threading.Lock(), threading.Lock()
         self._asked = self._now = 0
         self.dead = threading.Event()
         self.stopping = threading.Event()
@@ -100,14 +100,14 @@ class ModelServer:
         self._thread.start()
 
     def _stop(self) -> None:
-        if self._server.is_closed:
-            return
-        self._server.is_closed = True
-        self._server.shutdown()
-        self._thread.join()
-        self._server.socket.close()
-        self._server.hang_up()
-        self._server.server_close()
+        with self._stopping:  # whoever comes second waits until it is done
+            if not self._server.is_closed:
+                self._server.is_closed = True
+                self._server.shutdown()
+                self._thread.join()
+                self._server.socket.close()
+                self._server.hang_up()
+                self._server.server_close()
 
     def die(self) -> None:
         """Take no connection any more, and break those there are."""
@@ -197,7 +197,7 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self) -> None:
-        sent = Sent(self.path, dict(self.headers.items()), {})
+        sent = Sent(self.path, self._headers(), {})
         self.server.fake.begin(sent)
         models = self.server.fake.models
         if models is None:
@@ -209,28 +209,36 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         fake = self.server.fake
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        sent = Sent(self.path, dict(self.headers.items()), body)
+        sent = Sent(self.path, self._headers(), body)
         fault = fake.begin(sent)
         try:
             if fake.seconds and sent.prompt != GREETING:
                 fake.stopping.wait(fake.seconds)
-            self._answer(sent, fault)
+            is_answered = self._answer(sent, fault)
             self.wfile.flush()
+            if is_answered:
+                fake.answered.append(sent.prompt)
         finally:
             fake.end(sent)
 
-    def _answer(self, sent: Sent, fault: Fault | None) -> None:
+    def _answer(self, sent: Sent, fault: Fault | None) -> bool:
+        """Answer, and say whether it is a good one."""
         fake = self.server.fake
-        given = sent.headers.get("Authorization", "").removeprefix("Bearer ") or sent.headers.get("X-Api-Key", "")
+        given = sent.headers.get("authorization", "").removeprefix("Bearer ") or sent.headers.get("x-api-key", "")
         for name, words in fake.rejects.items():
             if name in sent.body:
-                return self._error(400, words, param=name, code="unsupported_parameter")
+                self._error(400, words, param=name, code="unsupported_parameter")
+                return False
         if fake.key is not None and given != fake.key:
-            return self._error(401, f"Incorrect API key provided: {given}.")
-        if fault is not None:
-            return self._spoil(sent, fault, given)
-        fake.answered.append(sent.prompt)
-        return self._json(_reply(sent, fake.said(sent.prompt), fake))
+            self._error(401, f"Incorrect API key provided: {given}.")
+        elif fake.models is not None and sent.body["model"] not in [one["id"] for one in fake.models]:
+            self._error(404, f"The model `{sent.body['model']}` does not exist.")
+        elif fault is not None:
+            self._spoil(sent, fault, given)
+        else:
+            self._json(_reply(sent, fake.said(sent.prompt), fake))
+            return True
+        return False
 
     def _spoil(self, sent: Sent, fault: Fault, given: str) -> None:
         fake = self.server.fake
@@ -258,6 +266,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _slow(self, body: bytes) -> None:
         self.server.fake.stopping.wait(5)
         self._send(body, "application/json", 200)
+
+    def _headers(self) -> dict[str, str]:
+        return {name.lower(): value for name, value in self.headers.items()}
 
     def _drop(self) -> None:
         self.close_connection = True

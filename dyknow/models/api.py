@@ -93,7 +93,7 @@ class Remote:
             "style": self._style,
             "template": self._options.template if self._style == "instruct" else None,
             "sampling": {
-                "method": "sampled" if self._options.temperature else "greedy",
+                "method": "drawn" if self._options.temperature else "greedy",
                 "temperature": self._options.temperature,
                 "top_p": self._options.top_p,
                 "seed": self._options.seed if self._sends_seed and "seed" not in request.left_out else None,

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Protocol
 
-from dyknow.models.wire import Key, Reply, split_thoughts, text_of, trusts_proxies, whole
+from dyknow.models.wire import Key, Reply, split_thoughts, text_of, whole
 from kg.errors import ModelError
 
 Manner = Literal["chat", "completion"]
@@ -132,7 +132,7 @@ class OpenAi:
     def client(self, address: str, key: Key, deadline_s: float) -> Any:  # noqa: ANN401
         """Return a client that neither retries nor follows redirects."""
         openai = self.library()
-        http = openai.DefaultAsyncHttpxClient(follow_redirects=False, trust_env=trusts_proxies(address))
+        http = openai.DefaultAsyncHttpxClient(**_transport(address))
         client = openai.AsyncOpenAI(
             api_key=key.value, base_url=address, max_retries=0, timeout=deadline_s, http_client=http
         )
@@ -212,7 +212,7 @@ class Anthropic:
     def client(self, address: str, key: Key, deadline_s: float) -> Any:  # noqa: ANN401
         """Return a client that neither retries nor follows redirects."""
         anthropic = self.library()
-        http = anthropic.DefaultAsyncHttpxClient(follow_redirects=False, trust_env=trusts_proxies(address))
+        http = anthropic.DefaultAsyncHttpxClient(**_transport(address))
         # The client writes "/v1" itself.
         base = address.removesuffix("/v1")
         return anthropic.AsyncAnthropic(
@@ -251,6 +251,13 @@ class Anthropic:
             model=_name(body),
         )
         return _finished(reply, said, thought, request, [])
+
+
+def _transport(address: str) -> dict[str, Any]:
+    """Return how requests are sent: no redirect is followed, and no proxy sees more than the host."""
+    is_encrypted = address.startswith("https:")
+    # Without encryption there is no certificate to check, and reading the machine's takes a while.
+    return {"follow_redirects": False, "trust_env": is_encrypted, "verify": is_encrypted}
 
 
 def _finished(reply: Reply, said: str, thought: str, request: Request, pairs: Sequence[tuple[object, object]]) -> Reply:

@@ -138,15 +138,6 @@ def key_for(address: str, named: str | None, home: str, usual: str) -> Key:
     return key
 
 
-def trusts_proxies(address: str) -> bool:
-    """Say whether the proxies of the environment are used: for https alone, where a proxy sees no more than the host.
-
-    >>> trusts_proxies("https://api.openai.com/v1"), trusts_proxies("http://127.0.0.1:8000/v1")
-    (True, False)
-    """
-    return urlsplit(address).scheme == "https"
-
-
 # --- sending
 
 
