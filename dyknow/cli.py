@@ -5,7 +5,7 @@ from importlib import metadata
 
 import click
 
-from dyknow.commands import asking, comparing, graph, judging, pages, running, snapshots
+from dyknow.commands import asking, comparing, graph, judging, pages, resolving, running, snapshots
 from dyknow.commands.common import Group, debug_option
 
 SHORTEST = """\
@@ -63,6 +63,9 @@ for _command in (
 
 for _command in (comparing.diff, comparing.check, comparing.redirects):
     snapshots.snapshots.add_command(_command)
+
+
+asking.benchmark.add_command(resolving.resolve)
 
 
 def main() -> None:

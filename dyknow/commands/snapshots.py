@@ -1,8 +1,11 @@
-"""Commands of the snapshots: take, list, show, verify."""
+"""Commands of the snapshots: take, history, list, show, verify."""
 
-from collections.abc import Iterator
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -11,6 +14,7 @@ from dyknow.commands.common import (
     Group,
     Places,
     describe,
+    duration,
     emit,
     example,
     format_option,
@@ -18,15 +22,34 @@ from dyknow.commands.common import (
     places,
     show,
 )
+from dyknow.commands.mirroring import (
+    MONTH,
+    WORK,
+    DumpMeter,
+    Mirroring,
+    StepMeter,
+    ids,
+    instants,
+    mirroring,
+    unbroken,
+    wanted,
+    what,
+)
 from dyknow.tables import Format, Listing, as_json
-from kg import snapshot
-from kg.dates import Day
-from kg.errors import DyknowError
-from kg.snapshot import Snapshot
-from kg.sources import published, table
+from kg import identity, snapshot
+from kg.dates import Day, format_day
+from kg.errors import DyknowError, SnapshotError, UsageError
+from kg.snapshot import ChangeKind, Clock, Snapshot
+from kg.sources import Source, published, table
+from kg.sources.fetch import STEPS, Plan, days_of, end_of, from_dump, from_query_service, mirror, plan
+from kg.sources.queryservice import QueryService
+from kg.sources.wikidata import Wikidata
 
-SOURCES: Final = {"table": table.read, "published": published.read}
-"""Where a snapshot can be taken from."""
+LIVE: Final = ("wikidata", "query")
+"""Sources that are asked over the network."""
+
+FILES: Final[Mapping[str, Callable[[Any], Source]]] = {"table": table.read, "published": published.read}
+"""Sources that are files, and what reads them whole."""
 
 
 @click.group("snapshot", cls=Group)
@@ -38,31 +61,207 @@ def snapshots() -> None:
     """
 
 
-@snapshots.command(epilog=example("dyknow snapshot take --source table examples/facts.csv --date 2024-01-31"))
-@click.argument("file", type=click.Path(path_type=Path))
+@snapshots.command(
+    epilog=example(
+        "dyknow snapshot take --date today",
+        "dyknow snapshot take --date 2019-06-30 --property P6",
+        "dyknow snapshot take latest-all.json.gz --source dump --date 2021-06-14 --property P6,P35",
+        "dyknow snapshot take examples/facts.csv --source table --date 2024-01-31",
+    )
+)
+@click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--source",
-    type=click.Choice(list(SOURCES)),
-    required=True,
-    help="What FILE is: `table`, a CSV table of facts (see examples/facts.csv); `published`, one of the study's files.",
+    type=click.Choice((*LIVE, "dump", *FILES)),
+    help="`wikidata`, its entity documents as they stood on the day (default without FILE); `query`, its query "
+    "service, for today; `dump`, FILE is a JSON dump (.json, .gz, .bz2, .zst); `table`, FILE is a CSV table of facts; "
+    "`published`, FILE is one of the study's.",
 )
 @click.option(
     "--date",
     type=DAY,
     metavar="DATE",
-    help="The day the facts show, as 2024-01-31, or `today`. It becomes the snapshot's name.",
+    help="The day to show, as 2024-01-31, or `today`. It becomes the snapshot's name; for a dump it is in its name.",
 )
 @click.option("--known", metavar="TEXT", help="How the date is known, where it is not a plain day.")
+@what
+@click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Processes that read a dump. [default: cores]")
+@mirroring
 @places("snapshots")
-def take(file: Path, source: str, date: Day | None, known: str | None, places: Places) -> None:
-    """Freeze the statements of FILE as a snapshot.
+def take(
+    file: Path | None,
+    source: str | None,
+    date: Day | None,
+    known: str | None,
+    subjects: str | None,
+    properties: str | None,
+    benchmark_file: Path | None,
+    workers: int | None,
+    how: Mirroring,
+    places: Places,
+) -> None:
+    """Take a snapshot: of Wikidata as it stood on a day, of its query service, of a dump, or of a table.
 
-    It is written beside its place and renamed there, so it is whole or absent.
+    Without FILE every subject's last revision of that day is fetched, and the holders' labels. What is wanted are the
+    benchmark's facts, or those of --subject and --property. What was fetched is kept beside the snapshots, so that an
+    interrupted command goes on where it was. The snapshot is written beside its place and renamed: whole or absent.
     """
-    taken = snapshot.take(SOURCES[source](file), places.snapshots, date, known)
+    kind = source or ("wikidata" if file is None else None)
+    if kind is None or (file is None) == (kind not in LIVE):
+        raise UsageError(
+            f"{'FILE is missing' if file is None else 'FILE is given'}, and the source is {kind or 'not'}.",
+            hint="With FILE give --source dump, table or published; without it wikidata or query.",
+        )
+    if kind in FILES:
+        made = FILES[kind](file)
+    else:
+        if date is None:
+            raise UsageError("The date is missing.", hint="Give --date 2024-01-31, or --date today.")
+        free(places.snapshots, [date])
+        asked = (subjects, properties, benchmark_file)
+        made = _dumped(file, date, asked, workers, places) if file else _fetched(kind, date, asked, how, places)
+    _taken(snapshot.take(made, places.snapshots, date, known))
+
+
+def free(folder: Path, days: Sequence[Day]) -> list[Day]:
+    """Return those of the days that have no snapshot yet.
+
+    Raises:
+        SnapshotError: none is left.
+    """
+    left = [day for day in days if not (folder / format_day(day)).exists()]
+    if not left:
+        which = f"{folder / format_day(days[0])} exists" if len(days) == 1 else f"All {len(days)} snapshots exist"
+        raise SnapshotError(f"{which}; a snapshot is never overwritten.", hint="Choose another date or folder.")
+    return left
+
+
+def _taken(taken: Snapshot) -> None:
     counts = taken.manifest["counts"]
     note(f"Took snapshot {describe(taken)}: {counts['facts']} facts, {counts['statements']} statements.")
     emit(f"{taken.path}\n")
+
+
+Asked = tuple[str | None, str | None, Path | None]
+"""The options that say what is wanted: subjects, properties, benchmark."""
+
+
+def _fetched(kind: str, day: Day, asked: Asked, how: Mirroring, places: Places) -> Source:
+    """Return what Wikidata, or its query service, has of a day."""
+    work, facts, meter = places.snapshots / WORK, wanted(*asked), StepMeter()
+    with unbroken(places, work), how.web(work) as web:
+        moment = instants([day], work)
+        if kind == "query":
+            if moment[day] == end_of(day):
+                raise UsageError("The query service shows the present only.", hint="Give --date today.")
+            service = QueryService(web, how.service, format_day(day))
+            return from_query_service(service, facts, day, moment[day], meter)
+        wikidata = Wikidata(web, how.site)
+        chosen = plan(wikidata, facts, moment, format_day(day), meter)
+        return next(mirror(wikidata, chosen, format_day(day), meter))
+
+
+def _dumped(file: Path, day: Day, asked: Asked, workers: int | None, places: Places) -> Source:
+    """Return what a dump has: with --property alone of every entity, else of the wanted facts."""
+    subjects, properties, benchmark_file = asked
+    every = properties is not None and subjects is None and benchmark_file is None
+    with tempfile.TemporaryDirectory(prefix="dyknow-") as work:
+        return from_dump(
+            file,
+            ids(properties, "P"),
+            None if every else wanted(*asked),
+            day,
+            Path(work),
+            workers=workers,
+            progress=DumpMeter(),
+        )
+
+
+@snapshots.command(
+    epilog=example(
+        "dyknow snapshot history --from 2018-01 --to 2023-12 --every month",
+        "dyknow snapshot history --from 2018-01 --to 2023-12 --every quarter --property P6 --plan",
+    )
+)
+@click.option("--from", "first", required=True, type=MONTH, metavar="DATE", help="The first day; a month is its first.")
+@click.option("--to", "last", default="today", type=MONTH, metavar="DATE", help="No day after this. [default: today]")
+@click.option("--every", type=click.Choice(STEPS), default="month", show_default=True, help="How far they are apart.")
+@click.option("--plan", "only_plan", is_flag=True, help="Only tell what would be fetched, and how long it would take.")
+@what
+@mirroring
+@format_option
+@places("snapshots")
+def history(
+    first: Day,
+    last: Day,
+    every: str,
+    only_plan: bool,
+    subjects: str | None,
+    properties: str | None,
+    benchmark_file: Path | None,
+    how: Mirroring,
+    form: Format,
+    places: Places,
+) -> None:
+    """Take a snapshot of Wikidata for every month, or week, or year, between two days.
+
+    Which revisions stood on those days is looked up once, and every revision is fetched once, however many snapshots
+    show it. Interrupted, the same command goes on. At the end a table tells what changed from each to the next.
+    """
+    days = days_of(first, last, every)
+    if not days:
+        raise UsageError(f"There is no day from {format_day(first)} to {format_day(last)}.", hint="Turn them round.")
+    left, work, meter = free(places.snapshots, days), places.snapshots / WORK, StepMeter()
+    scope = f"history {format_day(first)} {format_day(last)} {every}"
+    with unbroken(places, work), how.web(work) as web:
+        wikidata = Wikidata(web, how.site)
+        began = time.monotonic()
+        chosen = plan(wikidata, wanted(subjects, properties, benchmark_file), instants(left, work), scope, meter)
+        note(_plan_line(chosen, len(days) - len(left), (time.monotonic() - began) / max(1, web.sent), web.sent))
+        if only_plan:
+            return
+        taken = [snapshot.take(one, places.snapshots) for one in mirror(wikidata, chosen, scope, meter)]
+    note(f"Took {len(taken)} snapshots in {places.snapshots}.")
+    show(_months([places.named(format_day(day)) for day in days]), form)
+
+
+def _plan_line(chosen: Plan, there: int, pace: float, sent: int) -> str:
+    """Say what a history will fetch and, at the pace of the requests so far, how long that takes."""
+    time_needed = f", about {duration(chosen.documents * pace)} at the pace so far" if sent else ""
+    already = f"; {there} are there already" if there else ""
+    return (
+        f"{len(chosen.instants)} snapshots of {len(chosen.wanted)} subjects{already}. To fetch: "
+        f"{chosen.documents} revisions, each once{time_needed}, then the holders' labels, 50 a request. "
+        "What was fetched before is not fetched again."
+    )
+
+
+def _months(found: Sequence[Snapshot]) -> Listing:
+    """Return what changed from each snapshot to the next."""
+    columns = ("snapshot", "facts", "statements", "documents", "began", "ended", "corrected", "unclear", "labels")
+    rows: list[tuple[object, ...]] = []
+    for older, newer in zip([None, *found], found, strict=False):
+        counts = newer.manifest["counts"]
+        changed = (None,) * 6 if older is None else _changed(older, newer)
+        rows.append((newer.id, counts["facts"], counts["statements"], *changed))
+    return Listing(columns, rows)
+
+
+def _changed(older: Snapshot, newer: Snapshot) -> tuple[int, ...]:
+    """Count new documents, then changes: begun and ended in the world, corrected by Wikidata, unclear which, labels."""
+    before, after = (_revisions(one) for one in (older, newer))
+    documents = sum(before.get(item) != revision for item, revision in after.items())
+    same = identity.with_redirects(identity.load(), [older, newer])
+    changes = snapshot.diff(older, newer, same.entity)
+    began = sum(one.clock is Clock.WORLD and one.kind is ChangeKind.ADDED for one in changes)
+    clocks = Counter(one.clock for one in changes if one.kind is not ChangeKind.LABEL)
+    labels = sum(one.kind is ChangeKind.LABEL for one in changes)
+    return documents, began, clocks[Clock.WORLD] - began, clocks[Clock.WIKIDATA], clocks[Clock.UNKNOWN], labels
+
+
+def _revisions(one: Snapshot) -> dict[str, object]:
+    entities = one.manifest.get("provenance", {}).get("entities", {})
+    return {item: entry["revision"] for item, entry in entities.items()}
 
 
 @snapshots.command("list", epilog=example("dyknow snapshot list"))

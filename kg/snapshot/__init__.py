@@ -7,13 +7,16 @@ Inside, again upward only: ``triples`` (rows to N-Triples), ``reading`` (N-Tripl
 ``files`` (folders), ``compare`` (diff).
 """
 
-from kg.snapshot.compare import Change, ChangeKind, diff
+from kg.snapshot.compare import By, Change, ChangeKind, Clock, IdFate, diff, tally
 from kg.snapshot.files import Snapshot, choose, find_snapshots, load, local_folder, take, verify
 from kg.snapshot.reading import Statement
 
 __all__ = [
+    "By",
     "Change",
     "ChangeKind",
+    "Clock",
+    "IdFate",
     "Snapshot",
     "Statement",
     "choose",
@@ -22,5 +25,6 @@ __all__ = [
     "load",
     "local_folder",
     "take",
+    "tally",
     "verify",
 ]

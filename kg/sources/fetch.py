@@ -84,10 +84,17 @@ class Plan:
         return sum(len(own) for own in self.revisions.values())
 
 
-def plan(wikidata: Wikidata, wanted: Wanted, instants: Mapping[Day, str], report: Report) -> Plan:
+def plan(wikidata: Wikidata, wanted: Wanted, instants: Mapping[Day, str], scope: str, report: Report) -> Plan:
     """Return which revision of each subject stood on each day.
 
     For one day each subject's last revision is asked for; for several its list of revisions, once.
+
+    Args:
+        wikidata: the client.
+        wanted: what to mirror.
+        instants: the instant each day is shown in.
+        scope: names the work, so that an interrupted one goes on with what it was told.
+        report: is told how far it is.
 
     Raises:
         UsageError: no subject or no day is wanted.
@@ -98,10 +105,10 @@ def plan(wikidata: Wikidata, wanted: Wanted, instants: Mapping[Day, str], report
     ordered = sorted(instants.values())
     revisions = {}
     for item in _stepping("revisions looked up", sorted(wanted), report):
-        first = wikidata.revision_at(item, ordered[0])
+        first = wikidata.revision_at(item, ordered[0], scope)
         listed = [first] if first else []
         if len(ordered) > 1:
-            listed += wikidata.revisions(item, ordered[0], ordered[-1])
+            listed += wikidata.revisions(item, ordered[0], ordered[-1], scope)
         revisions[item] = _standing_at(listed, ordered)
     return Plan(wanted, dict(instants), revisions)
 
@@ -155,14 +162,12 @@ def _documents(wikidata: Wikidata, chosen: Plan, scope: str, report: Report) -> 
             one = document(item, revision, chosen.wanted[item])
             found |= {(item, day): one for day in days}
         except SourceError as error:
-            if error.kind != "absent" or (target := wikidata.entity(item, scope).id) == item:
+            if error.kind != "absent" or (target := wikidata.redirect_at(item, revision.number)) is None:
                 raise
-            # The page was a redirect then: what counts is the item it leads to, on the same days.
-            instants = {day: chosen.instants[day] for day in days}
-            moved = plan(wikidata, {target: chosen.wanted[item]}, instants, lambda _: None)
+            # The page was a redirect then: what counts is the item it led to, on the same days.
             for day in days:
-                if there := moved.standing(target, day):
-                    found[item, day] = replace(document(target, there, chosen.wanted[item]), asked=item)
+                if (there := wikidata.entity_on(target, chosen.instants[day], scope)) is not None:
+                    found[item, day] = replace(subject(there, chosen.wanted[item]), asked=item)
     return found
 
 
@@ -256,7 +261,7 @@ def from_dump(
     look_for = DumpWanted(every, None if subjects is None else frozenset(subjects), needed(every) - every)
     spool = work / f"{path.name}.entities.jsonl"
     extract(path, look_for, spool, workers=workers, progress=lambda step: progress("statements", step))
-    own = [subject(entity, every) for entity in entities(spool)]
+    own = list(_newest(subject(entity, every) for entity in entities(spool)))
     wanted = {one.id: every for one in own} if subjects is None else subjects
     if not own:
         raise SourceError(f"{path} holds none of the wanted statements.", hint="Is it a Wikidata JSON dump?")
@@ -272,6 +277,15 @@ def from_dump(
         notes=["A dump is written over days and holds no redirects; each entity's revision is in the provenance."],
         provenance={"absent": sorted(set(wanted) - {one.id for one in own})},
     )
+
+
+def _newest(found: Iterable[Subject]) -> Iterable[Subject]:
+    """Keep of an entity that a dump holds twice the newer revision."""
+    kept: dict[str, Subject] = {}
+    for one in found:
+        if one.id not in kept or (one.revision or 0) >= (kept[one.id].revision or 0):
+            kept[one.id] = one
+    return kept.values()
 
 
 # Days of a history

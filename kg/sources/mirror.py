@@ -6,7 +6,7 @@ read from its triples alone, so that equal triples give equal snapshots.
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
@@ -224,20 +224,21 @@ def source(
         date=day,
         notes=tuple(notes),
         provenance={**_provenance(subjects, names), **(provenance or {})},
-        triples=tuple(sorted(_redirects(subjects, names))),
+        triples=tuple(
+            (f"<{WD}{asked}>", f"<{OWL_SAME_AS}>", f"<{WD}{now}>") for asked, now in _redirects(subjects, names)
+        ),
     )
 
 
 def _provenance(subjects: Sequence[Subject], names: Mapping[str, Named]) -> dict[str, Any]:
     entities = {one.id: {"revision": one.revision, "modified": one.modified} for one in subjects}
-    pairs = {one.asked: one.id for one in (*subjects, *names.values()) if one.asked != one.id}
-    return {"entities": dict(sorted(entities.items())), "redirects": dict(sorted(pairs.items()))}
+    return {"entities": dict(sorted(entities.items())), "redirects": dict(_redirects(subjects, names))}
 
 
-def _redirects(subjects: Sequence[Subject], names: Mapping[str, Named]) -> Iterator[Triple]:
-    for one in (*subjects, *names.values()):
-        if one.asked != one.id:
-            yield f"<{WD}{one.asked}>", f"<{OWL_SAME_AS}>", f"<{WD}{one.id}>"
+def _redirects(subjects: Sequence[Subject], names: Mapping[str, Named]) -> list[tuple[str, str]]:
+    """Return the ids that lead to another one, each with it, sorted."""
+    pairs = [(one.asked, one.id) for one in subjects] + [(one.asked, one.id) for one in names.values()]
+    return sorted({(asked, now) for asked, now in pairs if asked != now})
 
 
 @dataclass(frozen=True)
