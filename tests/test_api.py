@@ -25,7 +25,7 @@ from dyknow.models.base import Answer, Asked, Options
 from dyknow.models.dialects import DIALECTS
 from dyknow.models.fleet import Patience
 from dyknow.models.prices import TEMPLATE, Price, cost, load_prices
-from dyknow.models.wire import address_of, key_for, split_thoughts
+from dyknow.models.wire import Key, address_of, key_for, split_thoughts
 from dyknow.run import run_model
 from kg.errors import DataError, ModelError, UsageError
 from tests.model_server import GREETING, Fault, ModelServer
@@ -288,6 +288,14 @@ def test_what_never_goes_right_is_that_questions_error(kind: str, words: str) ->
         assert len(got) == 8
 
 
+def test_two_bad_questions_at_the_end_are_errors_of_theirs() -> None:
+    with ModelServer(faults=[Fault("drop")]) as server:
+        got = ask(remote(server, style="instruct", template="Q: {question}"), QUESTIONS[:2])
+        assert [item.answer.text for item in got] == [None, None]
+        assert {item.answer.prompt for item in got} == set(server.prompts)
+        assert len(server.prompts) == 2 * QUICK.attempts
+
+
 def test_a_request_has_a_deadline() -> None:
     with ModelServer(faults=[Fault("slow", only=QUESTIONS[0].text)]) as server:
         patience = Patience(attempts=2, first_s=0.01, chance=lambda: 1.0)
@@ -481,6 +489,12 @@ def test_a_key_appears_nowhere(
     assert not [text for text in shown if SECRET in text]
 
 
+def test_a_key_is_found_behind_escapes() -> None:
+    key = Key(SECRET, "MY_KEY")
+    assert key.parsed(rb'["your \u0073k-test-0123456789abcdef", "\u00e9"]') == ["your [key]", "é"]
+    assert Key("none", None).parsed(b'["none"]') == ["none"], "what is no secret is not blotted out of answers"
+
+
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
 def test_a_wrong_key_is_said_without_it(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_KEY", SECRET)
@@ -600,6 +614,14 @@ def test_killed_three_times_no_stored_answer_is_asked_again(tmp_path: Path) -> N
     assert {row["status"] for row in rows} == {"ok"}
     info = json.loads((tmp_path / "killed" / "run.json").read_bytes())
     assert (info["tokens"], info["answered"], info["errors"], len(info["legs"])) == (120, 60, 0, 4)
+
+
+def test_a_known_model_is_asked_as_it_is_known_to_be() -> None:
+    with ModelServer() as server:
+        model = load_model("vllm:openai-community/gpt2-xl", Options(base_urls=(f"{server.url}/v1",)))
+        assert model.info()["style"] == "completion"
+        model = load_model("vllm:openai-community/gpt2-xl", Options(base_urls=(f"{server.url}/v1",), style="chat"))
+        assert model.info()["style"] == "chat"
 
 
 def test_names_on_the_command_line() -> None:

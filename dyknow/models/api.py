@@ -17,6 +17,7 @@ from dyknow.models.base import Answer, Asked, Options
 from dyknow.models.dialects import DIALECTS, Dialect, Manner, Request
 from dyknow.models.drawing import seed_of
 from dyknow.models.fleet import Fault, Fleet, Patience
+from dyknow.models.presets import find, suggest
 from dyknow.models.wire import Key, Reply, address_of, key_for, send
 from dyknow.tomlfile import did_you_mean
 from kg.errors import ModelError, UsageError
@@ -63,6 +64,8 @@ class Remote:
         self._dialect = dialect
         self._patience = patience or Patience()
         _check(options)
+        # How the model is known to be asked holds for a server, too; its BOS is the server's own affair.
+        options = replace(suggest(options, find(target)), bos=None)
         self._style = _style(dialect, options)
         self._manner: Manner = "chat" if self._style == "chat" else "completion"
         self._stop = options.stop or (("\n",) if self._style == "completion" else ())
@@ -254,20 +257,23 @@ class _Server:
             raise Fault(f"answers as {reply.model}, and before as {settled.reported}", "out", hint=hint)
         return self._answer(question, reply, round(loop.time() - began, 3))
 
+    def no_answer(self, question: Question, error: str) -> Answer:
+        """Return the answer that says why there is none."""
+        return Answer(None, None, self._model._prompt(question), None, None, error, server=self.address)
+
     def _answer(self, question: Question, reply: Reply, seconds: float) -> Answer:
-        blot = self._key.blot
         return Answer(
-            blot(reply.text),
-            reply.finish_reason and blot(reply.finish_reason),
+            reply.text,
+            reply.finish_reason,
             self._model._prompt(question),
             reply.prompt_tokens,
             reply.tokens,
             refused=reply.refused,
-            raw=None if reply.raw is None else blot(reply.raw),
+            raw=reply.raw,
             logprob=reply.logprob,
             seconds=seconds,
             server=self.address,
-            model=reply.model and blot(reply.model),
+            model=reply.model,
         )
 
     def _seed(self, pattern: Request, question: Question) -> int | None:
@@ -311,6 +317,8 @@ class _Server:
             hint = "It takes its own temperature alone: give --temperature 1; its answers then vary."
         elif fault.parameter == "top_p":
             hint = "Leave --top-p out."
+        elif fault.kind == "vain" and "chat template" in fault.what:
+            hint = "Take --style completion."
         elif fault.kind == "out" and names and self._model.name not in names and "404" in fault.what:
             hint = did_you_mean(self._model.name, names[:20])
         return Fault(fault.what, fault.kind, after=fault.after, hint=hint, parameter=fault.parameter)
@@ -377,7 +385,9 @@ def _loaded(kind: str, target: str, options: Options) -> Remote:
 
 
 def _style(dialect: Dialect, options: Options) -> str:
-    style = "chat" if options.style == "auto" else options.style
+    style = options.style
+    if style == "auto":
+        style = "chat" if options.template is None else "instruct"
     if style == "sentinel" or (style != "chat" and dialect.kind == "anthropic"):
         raise UsageError(f"A server of the kind {dialect.kind} knows no style {style}.", hint="Take --style chat.")
     if style == "instruct" and "{question}" not in (options.template or ""):

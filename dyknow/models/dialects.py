@@ -4,6 +4,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Protocol
+from urllib.parse import urlsplit
 
 from dyknow.models.wire import Key, Reply, split_thoughts, text_of, whole
 from kg.errors import ModelError
@@ -255,7 +256,7 @@ class Anthropic:
 
 def _transport(address: str) -> dict[str, Any]:
     """Return how requests are sent: no redirect is followed, and no proxy sees more than the host."""
-    is_encrypted = address.startswith("https:")
+    is_encrypted = urlsplit(address).scheme == "https"
     # Without encryption there is no certificate to check, and reading the machine's takes a while.
     return {"follow_redirects": False, "trust_env": is_encrypted, "verify": is_encrypted}
 

@@ -35,8 +35,6 @@ Trouble = Literal["wrong", "lost", "unreached", "busy", "vain", "out"]
 "out": this server is of no use to this run.
 """
 
-_FAULTS_IN_A_ROW = 5  # per server at least, before it is taken for ill; with many slots, twice their number
-
 
 class Fault(Exception):
     """Why there is no answer.
@@ -112,6 +110,10 @@ class Connection(Protocol):
         """
         ...
 
+    def no_answer(self, question: Question, error: str) -> Answer:
+        """Return the answer that says why there is none."""
+        ...
+
     async def open(self) -> None:
         """Make ready, inside the event loop that asks."""
         ...
@@ -160,6 +162,8 @@ class Fleet:
         self._slots = slots
         self._patience = patience
         self._who = who
+        # So many in a row, and a server is taken for ill: more than one bad question brings about.
+        self._most_faults = max(patience.attempts + 1, 2 * slots)
         self._arrived: queue.SimpleQueue[Asked | None] = queue.SimpleQueue()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._failure: BaseException | None = None
@@ -305,16 +309,15 @@ class Fleet:
             self._rest(server, fault.after)
         else:
             server.streak += 1
-            if fault.kind == "unreached" or on_trial or server.streak >= max(_FAULTS_IN_A_ROW, 2 * self._slots):
+            if fault.kind == "unreached" or on_trial or server.streak >= self._most_faults:
                 self._rest(server, fault.after)
-            if fault.kind != "unreached" and not on_trial:
+            if fault.kind != "unreached":
                 item.tries += 1
                 pause = self._patience.pause(item.tries)
         is_through = fault.kind == "vain" or item.tries >= self._patience.attempts
         if is_through:
-            where = server.connection.address
-            error = f"{self._who} at {where} {fault.what}"
-            self._settle(item, Answer(None, None, item.question.text, None, None, error, server=where))
+            error = f"{self._who} at {server.connection.address} {fault.what}"
+            self._settle(item, server.connection.no_answer(item.question, error))
         else:
             self._again(item, pause)
         self._give_up()

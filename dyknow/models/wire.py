@@ -51,9 +51,17 @@ class Key:
         """Return a text without the key."""
         return text.replace(self.value, _REDACTED) if self.is_secret else text
 
-    def blot_bytes(self, body: bytes) -> bytes:
-        """Return a body without the key."""
-        return body.replace(self.value.encode(), _REDACTED.encode()) if self.is_secret else body
+    def parsed(self, body: bytes) -> object:
+        """Return what a body of JSON says, without the key.
+
+        Raises:
+            orjson.JSONDecodeError: it is no JSON.
+        """
+        found: object = orjson.loads(body)
+        if self.is_secret and self.value.encode() in (plain := orjson.dumps(found)):
+            # Looked for in what is parsed, where no escape hides it.
+            return orjson.loads(plain.replace(self.value.encode(), _REDACTED.encode()))
+        return found
 
 
 class Reply(NamedTuple):
@@ -165,15 +173,15 @@ async def send(library: Any, call: Callable[[], Awaitable[Any]], deadline_s: flo
         raise _connection_fault(error) from None
     except (library.APIError, UnicodeError, ValueError) as error:
         raise Fault(f"answered what the client cannot read ({type(error).__name__})") from None
-    return _object(key.blot_bytes(body), response.headers.get("content-type", ""))
+    return _object(body, response.headers.get("content-type", ""), key)
 
 
-def _object(body: bytes, content_type: str) -> dict[str, Any]:
+def _object(body: bytes, content_type: str, key: Key) -> dict[str, Any]:
     """Parse a body that is to be a JSON object and no error."""
     if "html" in content_type.lower() or body.lstrip()[:1] == b"<":
         raise Fault("answered with a page of HTML instead of JSON")
     try:
-        found = orjson.loads(body)
+        found = key.parsed(body)
     except orjson.JSONDecodeError:
         raise Fault(f"answered with malformed or cut-off JSON ({len(body)} bytes)") from None
     if not isinstance(found, dict):
@@ -198,9 +206,9 @@ def _status_fault(response: Any, key: Key) -> Fault:  # noqa: ANN401, PLR0911 --
         to = urlsplit(response.headers.get("location", "")).hostname
         hint = "Give the final address with --base-url; a redirect is not followed."
         return Fault(f"redirects to {key.blot(to or 'elsewhere')}", "out", hint=hint)
-    body = _parsed(key.blot_bytes(response.content))
+    body = _parsed(response.content, key)
     code, message = _code(body), _message(body)
-    what = f"answered HTTP {status}" + (f": {key.blot(message)}" if message else "")
+    what = f"answered HTTP {status}" + (f": {message}" if message else "")
     after = _retry_after(response.headers)
     if status in (401, 403):
         # Not what the server says: some repeat a part of the key.
@@ -208,18 +216,18 @@ def _status_fault(response: Any, key: Key) -> Fault:  # noqa: ANN401, PLR0911 --
         return Fault(f"answered HTTP {status}: it refuses the key" if key.variable else what, "out", hint=hint)
     if status in (402, 404) or code in _SPENT:
         return Fault(what, "out", hint="Look at the model's name and the address." if status == 404 else None)
-    if status in (429, 503, 529):
+    if status == 429:
         return Fault(what, "busy", after=after)
     if status in (408, 409, 425) or status // 100 == 5:
-        return Fault(what, "busy" if after else "wrong", after=after)
+        return Fault(what, "wrong" if after is None else "busy", after=after)
     if code in _FILTERED:
         return Fault(what, "vain", parameter="content_filter")
     return Fault(what, "vain", parameter=_parameter(body, message))
 
 
-def _parsed(body: bytes) -> dict[str, Any]:
+def _parsed(body: bytes, key: Key) -> dict[str, Any]:
     try:
-        found = orjson.loads(body)
+        found = key.parsed(body)
     except orjson.JSONDecodeError:
         return {}
     return found if isinstance(found, dict) else {}
