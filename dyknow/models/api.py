@@ -408,15 +408,21 @@ def _check(options: Options) -> None:
 
 
 def _about(listed: Sequence[Mapping[str, Any]], name: str) -> dict[str, Any]:
-    """Return what a list of models says of one that its texts may depend on: vLLM's folder, llama.cpp's file."""
-    for one in listed:
-        if one.get("id") == name:
-            root, meta = one.get("root"), one.get("meta")
-            about: dict[str, Any] = {"root": root} if isinstance(root, str) and root != name else {}
-            if isinstance(meta, Mapping):
-                about["meta"] = {key: meta[key] for key in _STABLE_META if isinstance(meta.get(key), int)}
-            return about
-    return {}
+    """Return what a list of models says of one that its texts may depend on: vLLM's folder, llama.cpp's file.
+
+    A server with a single model, as llama.cpp's, has that one whatever name it is asked for.
+
+    >>> _about([{"id": "small.gguf", "created": 1, "meta": {"n_params": 134515008, "size": 91}}], "m")
+    {'root': 'small.gguf', 'meta': {'n_params': 134515008, 'size': 91}}
+    >>> _about([{"id": "m", "root": "m"}, {"id": "n"}], "m"), _about([{"id": "n"}, {"id": "o"}], "m")
+    ({}, {})
+    """
+    one = next((one for one in listed if one.get("id") == name), listed[0] if len(listed) == 1 else {})
+    root, meta = one.get("root") or one.get("id"), one.get("meta")
+    about: dict[str, Any] = {"root": root} if isinstance(root, str) and root != name else {}
+    if isinstance(meta, Mapping):
+        about["meta"] = {key: meta[key] for key in _STABLE_META if isinstance(meta.get(key), int)}
+    return about
 
 
 def _shown(settled: Settled) -> str:
