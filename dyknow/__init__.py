@@ -53,7 +53,8 @@ def answers(
     from kg.terms import Rule
 
     day = parse_day(as_of)
-    store, same = open_store(choose(find_snapshots(snapshots), day, known_at)), identity.load()
+    chosen = choose(find_snapshots(snapshots), day, known_at)
+    store, same = open_store(chosen), identity.with_redirects(identity.load(), [chosen])
     wanted = [
         fact.fact
         for fact in answer_sets.facts(store, same).values()

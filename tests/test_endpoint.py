@@ -15,7 +15,9 @@ from typing import NamedTuple
 import httpx
 import pyoxigraph as ox
 import pytest
+from click.testing import CliRunner
 
+from dyknow.cli import cli
 from kg import identity
 from kg.answers import answers, facts, names, timeline
 from kg.errors import QueryError, SourceError, UsageError
@@ -299,3 +301,14 @@ def test_a_password_is_sent_and_never_shown() -> None:
     assert sent[0].startswith("Basic ")
     assert endpoint.url == "https://example.org/sparql"
     assert "secret" not in caught.value.message
+
+
+def test_the_commands_ask_an_endpoint_as_they_ask_the_store(pair: Pair) -> None:
+    words = ["answers", "--as-of", "2023-12-18", "--known-at", pair.store.name, "--format", "json"]
+    here, there = (CliRunner().invoke(cli, [*words, *more]) for more in ([], ["--endpoint", pair.endpoint.url]))
+    assert here.exit_code == there.exit_code == 0, there.output
+    assert here.stdout == there.stdout != "[]\n"
+    assert pair.endpoint.url in there.stderr
+    query = "SELECT (COUNT(*) AS ?n) WHERE { ?s ?p ?o }"
+    counted = CliRunner().invoke(cli, ["sparql", query, "--endpoint", pair.endpoint.url, "--format", "csv"])
+    assert (counted.exit_code, int(counted.stdout.split()[1]) > 20_000) == (0, True), counted.output

@@ -4,7 +4,8 @@ import difflib
 import shutil
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import wraps
@@ -17,6 +18,7 @@ from dyknow.tables import WIDTH, Format, Listing
 from kg.dates import Day, format_day, parse_day
 from kg.errors import DyknowError, SnapshotError, UsageError
 from kg.snapshot import Snapshot, choose, find_snapshots
+from kg.store import Endpoint, Store, open_store
 from kg.terms import Rule
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -194,6 +196,23 @@ def nearest(word: str, known: Iterable[str], listing: str) -> str:
     names = {name.casefold(): name for name in known}
     near = difflib.get_close_matches(word.casefold(), names, n=1, cutoff=0.5)
     return f"Did you mean {names[near[0]]!r}?" if near else f"See: {listing}"
+
+
+endpoint_option = click.option(
+    "--endpoint",
+    metavar="URL",
+    help="Ask a SPARQL endpoint that holds the snapshot, instead of the local store; docs/endpoints.md tells how.",
+)
+
+
+@contextmanager
+def graph_of(chosen: Snapshot, endpoint: str | None) -> Iterator[Store | Endpoint]:
+    """Yield what answers queries about a snapshot: its local store, or an endpoint that holds it."""
+    if endpoint is None:
+        yield open_store(chosen)
+    else:
+        with Endpoint(endpoint, chosen.id) as remote:
+            yield remote
 
 
 # Output

@@ -17,8 +17,10 @@ from dyknow.commands.common import (
     day_text,
     describe,
     emit,
+    endpoint_option,
     example,
     format_option,
+    graph_of,
     known_at_option,
     nearest,
     note,
@@ -32,7 +34,7 @@ from kg import identity
 from kg.answers import AnswerSet, Fact, Holder
 from kg.dates import Day, format_day, format_span
 from kg.errors import DataError, DyknowError, UsageError
-from kg.store import open_store
+from kg.store import Endpoint, open_store
 from kg.terms import EndKind, Rule, Standing
 
 # Answer sets
@@ -48,10 +50,18 @@ from kg.terms import EndKind, Rule, Standing
 @click.option(
     "--all", "everyone", is_flag=True, help="In the table, show former and later holders too. JSON and CSV always do."
 )
+@endpoint_option
 @format_option
 @places("snapshots")
 def answers(
-    as_of: Day, known_at: str | None, subject: str | None, rule: str, everyone: bool, form: Format, places: Places
+    as_of: Day,
+    known_at: str | None,
+    subject: str | None,
+    rule: str,
+    everyone: bool,
+    endpoint: str | None,
+    form: Format,
+    places: Places,
 ) -> None:
     """Show who holds each office, team or post on a day.
 
@@ -60,10 +70,12 @@ def answers(
     holds it, the status says why: a vacancy, or a day the snapshot does not cover.
     """
     chosen = places.snapshot(as_of, known_at)
-    store, same = open_store(chosen), identity.load()
-    wanted = None if subject is None else find_subject(answer_sets.facts(store, same), subject, chosen.id)
-    found = answer_sets.answers(store, same, as_of, wanted, Rule(rule))
-    note(f"As of {format_day(as_of)}, as snapshot {describe(chosen)} has it.")
+    same = identity.with_redirects(identity.load(), [chosen])
+    with graph_of(chosen, endpoint) as graph:
+        wanted = None if subject is None else find_subject(answer_sets.facts(graph, same), subject, chosen.id)
+        found = answer_sets.answers(graph, same, as_of, wanted, Rule(rule))
+        where = f", asked at {graph.url}" if isinstance(graph, Endpoint) else ""
+    note(f"As of {format_day(as_of)}, as snapshot {describe(chosen)} has it{where}.")
     if form == "json":
         emit(as_json([set_json(one) for one in found]))
     elif form == "csv":
@@ -179,14 +191,21 @@ def holder_json(holder: Holder) -> dict[str, Any]:
 @command(epilog=example("dyknow sparql 'SELECT (COUNT(*) AS ?triples) WHERE { ?s ?p ?o }'"))
 @click.argument("query")
 @click.option("--known-at", metavar="SNAPSHOT", help="The snapshot to ask, by its date; without it the newest.")
+@endpoint_option
 @format_option
 @places("snapshots")
-def sparql(query: str, known_at: str | None, form: Format, places: Places) -> None:
+def sparql(query: str, known_at: str | None, endpoint: str | None, form: Format, places: Places) -> None:
     """Ask a snapshot any read-only SPARQL query.
 
     QUERY is the query itself or a file that holds it. SELECT gives rows, ASK true or false, CONSTRUCT and DESCRIBE give
-    N-Triples. Nothing can be changed: a snapshot is opened read-only.
+    N-Triples. Nothing can be changed: a snapshot is opened read-only. An endpoint is asked for SELECT only.
     """
+    if endpoint is not None:
+        with Endpoint(endpoint, known_at or "") as remote:
+            rows = list(remote.rows(_query_text(query)))
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        show(Listing(names, [[row.get(name) for name in names] for row in rows]), form)
+        return
     chosen = places.named(known_at) if known_at else places.newest()
     result = open_store(chosen).query(_query_text(query))
     note(f"Asked snapshot {describe(chosen)}.")

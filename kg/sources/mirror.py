@@ -208,15 +208,18 @@ def source(
         provenance: further fields.
     """
     reading = _Reading(names, day)
-    rows, skipped = [], 0
+    rows, skipped, odd = [], 0, 0
     for one in sorted(subjects, key=lambda s: (s.id, s.asked)):
         for statement in one.statements:
             if statement.property in wanted[one.asked]:
                 row = reading.row(one, statement)
                 rows += [row] if row else []
                 skipped += row is None
+                odd += bool(statement.problems)
     if skipped:
         notes = [*notes, f"{skipped} statements whose value is no entity were left out."]
+    if odd:
+        notes = [*notes, f"{odd} statements have a value that could not be read, or a day that is none and was mended."]
     return Source(
         rows,
         name,
