@@ -11,9 +11,11 @@ from dyknow import benchmark, models
 from dyknow.benchmark import Question
 from dyknow.models import Options, load_model, parse
 from dyknow.models.endings import Endings, Finished
+from dyknow.models.likelihood import score_all
 from dyknow.models.local import Local
 from dyknow.models.scripted import load_scripted
 from kg.errors import DataError, ModelError, UsageError
+from tests.tiny_models import TEMPLATE, WORDS, assert_same, causal, one_by_one, tokenizer
 
 REPO = Path(__file__).resolve().parents[1]
 QUESTIONS = benchmark.load().questions()
@@ -103,51 +105,12 @@ def test_a_script_that_is_not_there_is_named(tmp_path: Path) -> None:
         load_model(f"scripted:{tmp_path / 'a.csv'}")
 
 
-# --- tiny models made here: random weights, a vocabulary of words
-
-WORDS = [
-    "<unk>",
-    "<s>",
-    "</s>",
-    "<|user|>",
-    "<|assistant|>",
-    "\n",
-    "Paris",
-    "London",
-    "Rome",
-    "a",
-    "is",
-    "The",
-    "current",
-]
-TEMPLATE = "{{ bos_token }}{% for m in messages %}<|user|> {{ m.content }} {% endfor %}<|assistant|>"
-
-
-def tokenizer(*, template: str | None = None, adds_bos: bool = True, adds_eos: bool = False, pad: bool = False) -> Any:  # noqa: ANN401
-    tokenizers = importlib.import_module("tokenizers")
-    inner = tokenizers.Tokenizer(tokenizers.models.WordLevel({w: i for i, w in enumerate(WORDS)}, unk_token="<unk>"))
-    inner.pre_tokenizer = tokenizers.pre_tokenizers.Split(" ", "removed")
-    if adds_bos or adds_eos:
-        single = f"{'<s> ' * adds_bos}$A{' </s>' * adds_eos}"
-        inner.post_processor = tokenizers.processors.TemplateProcessing(
-            single=single, special_tokens=[("<s>", 1), ("</s>", 2)]
-        )
-    made = importlib.import_module("transformers").PreTrainedTokenizerFast(
-        tokenizer_object=inner, bos_token="<s>", eos_token="</s>", unk_token="<unk>", pad_token="</s>" if pad else None
-    )
-    made.chat_template = template
-    return made
+# --- tiny models made here
 
 
 @pytest.fixture(scope="module")
 def tiny() -> Any:  # noqa: ANN401
-    torch, transformers = importlib.import_module("torch"), importlib.import_module("transformers")
-    torch.manual_seed(0)
-    config = transformers.LlamaConfig(
-        vocab_size=len(WORDS), hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2,
-        num_key_value_heads=2, max_position_embeddings=128, bos_token_id=1, eos_token_id=2,
-    )  # fmt: skip
-    return transformers.LlamaForCausalLM(config)
+    return causal("Llama", len(WORDS))
 
 
 def ids(model: Local, question: Question) -> list[int]:
@@ -353,7 +316,7 @@ def test_the_demo_model_s_absence_is_named_with_the_command(monkeypatch: pytest.
 @pytest.fixture(scope="module")
 def smollm2() -> Iterator[models.Model]:
     try:
-        yield load_model("smollm2", Options(style="completion", max_new_tokens=12))
+        yield load_model("smollm2", Options(style="completion", max_new_tokens=8))
     except ModelError as error:
         pytest.skip(f"{error.message} {error.hint}")
 
@@ -361,13 +324,22 @@ def smollm2() -> Iterator[models.Model]:
 def test_the_demo_model_gives_the_same_texts_in_any_batch(
     smollm2: models.Model, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    some = list(QUESTIONS[::56])
+    some = list(QUESTIONS[::78])
     alone = answers(smollm2, some, 1)
-    assert len(some) == 7
-    assert len({answer.prompt_tokens for answer in alone.values()}) > 3  # so that some are padded
-    assert answers(smollm2, some, 7) == answers(smollm2, some, 3) == alone
+    assert len(some) == 5
+    assert len({answer.prompt_tokens for answer in alone.values()}) > 2  # so that some are padded
+    for size in (5, 2):
+        assert_same(answers(smollm2, some, size), alone)
     assert all(answer.text for answer in alone.values())
     assert capsys.readouterr() == ("", "")
+
+
+def test_the_demo_model_s_likelihoods_are_those_of_whole_texts(smollm2: models.Model) -> None:
+    assert isinstance(smollm2, Local)
+    asked = [(question, ["Rome", "Giorgia Meloni", "Silvio Berlusconi"]) for question in QUESTIONS[:6:2]]
+    for found in score_all(smollm2, asked):
+        for scored in found.scored:
+            assert scored.logprob == pytest.approx(one_by_one(smollm2, found.question, scored.candidate), abs=1e-4)
 
 
 def test_the_demo_model_s_record(smollm2: models.Model) -> None:

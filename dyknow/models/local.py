@@ -230,7 +230,8 @@ def _ends(model: Any, tokenizer: Any) -> frozenset[int]:  # noqa: ANN401
 def _plainly(model: Any) -> Iterator[None]:  # noqa: ANN401
     """Set aside the sampling settings in the model's file: a repetition penalty there would change greedy texts."""
     saved = model.generation_config
-    model.generation_config = need("transformers").GenerationConfig(do_sample=False)
+    start = getattr(saved, "decoder_start_token_id", None)
+    model.generation_config = need("transformers").GenerationConfig(do_sample=False, decoder_start_token_id=start)
     try:
         yield
     finally:
