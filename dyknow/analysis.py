@@ -83,6 +83,19 @@ class Sampled(NamedTuple):
     most_named: str | None
 
 
+class Mass(NamedTuple):
+    """How a model's belief is spread over the holders of n facts, in per cent."""
+
+    run: str
+    domain: str  # or "all"
+    n: int
+    up_to_date: float
+    outdated: float
+    later: float
+    first_up_to_date: float  # how often the likeliest holder is up-to-date
+    first_outdated: float
+
+
 class LongRow(NamedTuple):
     """One figure; value in per cent with one decimal, None where n is 0."""
 
@@ -191,6 +204,29 @@ def samples(
     if not found:
         hint = "Draw some: dyknow run MODEL --samples 10 --temperature 0.7"
         raise UsageError("No run has several answers to a question.", hint=hint)
+    return found
+
+
+def mass(
+    connection: duckdb.DuckDBPyConnection,
+    as_of: str,
+    known_at: str | None = None,
+    *,
+    rule: str = "latest",
+    runs: Sequence[str] | None = None,
+) -> list[Mass]:
+    """Return how the belief of each model whose holders were scored is spread, by domain.
+
+    Raises:
+        UsageError: as for `score`; or no run has scored holders.
+    """
+    chosen = _chosen(connection, "match", runs)
+    values = {"as_of": as_of, "known_at": known_at, "rule": rule}
+    call = "FROM mass($as_of, known_at := $known_at, rule := $rule)"
+    found = [Mass(*row) for row in run_sql(connection, call, values).rows if row[0] in chosen]
+    if not found:
+        hint = "Score them: dyknow run MODEL --ask loglik"
+        raise UsageError("No run has scored holders of a fact covered on that day.", hint=hint)
     return found
 
 

@@ -56,7 +56,8 @@ them, and so does any DuckDB client, read-only. The file is a cache: it can be d
 
 The macros `verdicts`, `soft`, `table1`, `table5`, `table2` and `samples` take
 `(as_of, known_at := NULL, judge := 'match', rule := 'latest')`, for example `FROM table1('2023-12-18')`. Where several
-answers to each question were drawn, `soft`, `table1` and `table2` judge one of them, `sample := 0`.
+answers to each question were drawn, `soft`, `table1` and `table2` judge one of them, `sample := 0`. `beliefs` and
+`mass`, of models whose holders were scored by likelihood, take `(as_of, known_at := NULL, rule := 'latest')`.
 """
 
 

@@ -43,7 +43,8 @@ class RunInfo(NamedTuple):
             return "done"
         if holder(self.path) is not None:
             return "running"
-        if self.info.get("ended") is None:
+        asked, scored = self.info.get("legs"), self.info.get("likelihoods") or {}
+        if (self.info.get("ended") if asked or not scored else scored.get("ended")) is None:
             return "interrupted"
         return "with errors" if self.info.get("errors") else "done"
 
@@ -134,13 +135,13 @@ def questions(path: Path) -> list[dict[str, Any]]:
 
 
 def likelihoods(path: Path) -> list[dict[str, Any]]:
-    """Return how likely a run's model holds each holder of a fact to be, one row a question and holder.
+    """Return how likely a run's model holds the holders of each question's fact to be: the last row of each question.
 
     Raises:
         RunError: a line is damaged.
     """
-    last = {(row["question"], row["entity"]): row for row in rows(path / LIKELIHOODS, "entity")}
-    return [last[key] for key in sorted(last)]
+    last = {row["question"]: row for row in rows(path / LIKELIHOODS, "holders_digest")}
+    return [last[question] for question in sorted(last)]
 
 
 # Reading and writing
@@ -215,6 +216,11 @@ def replace(path: Path, content: bytes) -> None:
         os.fsync(stream.fileno())
     beside.replace(path)
     _sync_folder(path.parent)
+
+
+def write_run(folder: Path, info: Mapping[str, Any]) -> None:
+    """Write run.json beside and rename it."""
+    replace(folder / RUN_FILE, orjson.dumps(info, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
 
 
 def replace_rows(path: Path, new: Sequence[Mapping[str, Any]]) -> None:

@@ -19,7 +19,7 @@ import duckdb
 import orjson
 
 from dyknow import benchmark, named
-from dyknow.journal import RunInfo, find_runs, judgments, key_of, questions, responses
+from dyknow.journal import RunInfo, find_runs, judgments, key_of, likelihoods, questions, responses
 from dyknow.match import ALIASES_DIGEST, MATCHER_VERSION, Candidate, candidates_digest, match
 from kg import identity
 from kg.answers import NameRow, facts, names, timeline
@@ -31,8 +31,19 @@ from kg.store import open_store
 Progress = Callable[[str], None]
 _MatchKey = tuple[str, str, str]  # response digest, fact, candidates digest
 
-MACROS: Final = ("verdicts", "soft", "table1", "table5", "table2", "samples")
-TABLES: Final = ("snapshots", "facts", "labels", "standings", "coverage", "runs", "responses", "matches", "judgments")
+MACROS: Final = ("verdicts", "soft", "table1", "table5", "table2", "samples", "beliefs", "mass")
+TABLES: Final = (
+    "snapshots",
+    "facts",
+    "labels",
+    "standings",
+    "coverage",
+    "runs",
+    "responses",
+    "matches",
+    "judgments",
+    "likelihoods",
+)
 
 # Written so that clients of the whole 1.x line read the file.
 _STORAGE: Final = "v1.0.0"
@@ -319,6 +330,7 @@ class _Maker:
         """Insert runs, responses and judgments; return the responses."""
         self._insert("runs", (_run_row(run) for run in runs))
         rows = [row for run in runs for row in _response_rows(run)]
+        self._insert("likelihoods", (row for run in runs for row in _likelihood_rows(run)))
         self._insert("responses", ({key: row.get(key) for key in _RESPONSE_COLUMNS} for row in rows))
         judged = ({"run": run.id, **row} for run in runs for row in judgments(run.path))
         self._insert("judgments", ({key: row[key] for key in _JUDGMENT_COLUMNS} for row in judged))
@@ -424,13 +436,20 @@ def _all_questions(run: RunInfo) -> list[dict[str, Any]]:
     A run from before questions were recorded is taken to have asked what it answered, save where it is the whole of the
     benchmark that ships.
     """
-    if run.info.get("kind") != "asked":
-        return []
+    if run.info.get("kind") != "asked" or (run.info.get("likelihoods") and not run.info.get("legs")):
+        return []  # of a model that was only scored no answer is missing
     if recorded := questions(run.path):
         return [{key: row[key] for key in _QUESTION_COLUMNS} for row in recorded]
     ours = benchmark.load()
     whole = run.info["benchmark"]["digest"] == ours.digest and run.info.get("questions") == len(ours.questions())
     return [_question_row(question) for question in ours.questions()] if whole else []
+
+
+def _likelihood_rows(run: RunInfo) -> Iterator[dict[str, Any]]:
+    for row in likelihoods(run.path):
+        about = {key: row[key] for key in _QUESTION_COLUMNS}
+        for score in row["scores"]:
+            yield {"run": run.id, **about, **score}
 
 
 def _question_row(question: benchmark.Question) -> dict[str, Any]:

@@ -96,15 +96,15 @@ def run_model(
         RunError: another process writes this run, it was made with other settings, or its journal is damaged.
         ModelError: the model cannot go on; what it answered is on disk.
     """
-    _check(questions, batch_size)
-    record = _record(model, questions, benchmark, seed)
+    check(questions, batch_size)
+    record = settings_of(model, questions, benchmark, seed)
     _check_samples(samples, record["sampling"])
-    folder = runs_dir / valid_id(run_id or _default_id(model.name, record["settings_digest"]))
+    folder = runs_dir / valid_id(run_id or default_id(model.name, record["settings_digest"]))
     folder.mkdir(parents=True, exist_ok=True)
     extra = {"title": title, "release_year": release_year, "released": released, "command": command, "asking": asking}
     with journal.locked(folder):
-        info = _opened(folder, record, extra, samples)
-        leg = _Leg(folder, info, clock, batch_size, str(model.info().get("device")), _to_ask(questions, benchmark))
+        info = opened(folder, record, extra, samples)
+        leg = _Leg(folder, info, clock, batch_size, str(model.info().get("device")), listed(questions, benchmark))
         _run_leg(leg, model, questions, progress or (lambda _: None))
     return read_run(folder)
 
@@ -112,7 +112,12 @@ def run_model(
 # --- what is asked of what
 
 
-def _check(questions: Sequence[Question], batch_size: int) -> None:
+def check(questions: Sequence[Question], batch_size: int) -> None:
+    """Refuse what cannot be asked.
+
+    Raises:
+        UsageError: a batch of none, no question, or one twice.
+    """
     if batch_size < 1:
         raise UsageError(f"A batch of {batch_size} is none.", hint="Take --batch-size 1 or more.")
     if not questions:
@@ -131,15 +136,15 @@ def _check_samples(samples: int, sampling: Mapping[str, Any]) -> None:
         )
 
 
-def _record(model: Model, questions: Sequence[Question], benchmark: Benchmark, seed: int) -> dict[str, Any]:
+def settings_of(model: Model, questions: Sequence[Question], benchmark: Benchmark, seed: int) -> dict[str, Any]:
     """Return what run.json says of model and questions, with a digest of all that the texts depend on.
 
     The number of samples is not among it: a sample is the same whether or not others are drawn after it.
     """
-    about = model.info()
-    sampling = about.pop("sampling")
+    ours = model.info()
+    sampling = ours.pop("sampling")
     record = {
-        "model": about,
+        "model": ours,
         "prefixed": all(question.text.startswith(prompts.PREFIX) for question in questions),
         "benchmark": {"name": benchmark.name, "digest": benchmark.digest},
         "prompts_digest": prompts_digest(questions),
@@ -151,13 +156,13 @@ def _record(model: Model, questions: Sequence[Question], benchmark: Benchmark, s
 
 def settings_digest(record: Mapping[str, Any]) -> str:
     """Return the digest of all that a run's texts depend on, made of what its run.json says."""
-    about = {key: value for key, value in record["model"].items() if key not in _NOT_IN_TEXTS}
+    model = {key: value for key, value in record["model"].items() if key not in _NOT_IN_TEXTS}
     keys = ("prefixed", "benchmark", "prompts_digest", "sampling", "seed")
-    depends = {"model": about} | {key: record[key] for key in keys}
+    depends = {"model": model} | {key: record[key] for key in keys}
     return hashlib.sha256(orjson.dumps(depends, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def _to_ask(questions: Sequence[Question], benchmark: Benchmark) -> list[dict[str, Any]]:
+def listed(questions: Sequence[Question], benchmark: Benchmark) -> list[dict[str, Any]]:
     """Return the questions as questions.jsonl lists them.
 
     With them go the phrasings of the same facts that are not asked (``asked`` false): a fact that is asked in part has
@@ -166,11 +171,18 @@ def _to_ask(questions: Sequence[Question], benchmark: Benchmark) -> list[dict[st
     wanted = {question.id: question for question in questions}
     facts = {question.fact.id for question in questions}
     others = [one for one in benchmark.questions() if one.fact.id in facts and one.id not in wanted]
-    rows = [_about(one) | {"text": one.text, "asked": one.id in wanted} for one in (*questions, *others)]
+    rows = [about(one) | {"text": one.text, "asked": one.id in wanted} for one in (*questions, *others)]
     return sorted(rows, key=lambda row: row["question"])
 
 
-def _about(question: Question) -> dict[str, Any]:
+def write_questions(folder: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write what is to be asked, where it is not there yet; before run.json, so that a run that has one has both."""
+    if not (folder / QUESTIONS).is_file():
+        journal.replace_rows(folder / QUESTIONS, rows)
+
+
+def about(question: Question) -> dict[str, Any]:
+    """Return what every row says of its question."""
     return {
         "question": question.id,
         "fact": question.fact.id,
@@ -181,7 +193,8 @@ def _about(question: Question) -> dict[str, Any]:
     }
 
 
-def _default_id(name: str, digest: str) -> str:
+def default_id(name: str, digest: str) -> str:
+    """Return the name of a run that was given none."""
     safe = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._") or "model"
     return f"{safe}-{digest[:8]}"
 
@@ -198,8 +211,12 @@ def valid_id(run_id: str) -> str:
     return run_id
 
 
-def _opened(folder: Path, record: dict[str, Any], extra: Mapping[str, Any], samples: int) -> dict[str, Any]:
-    """Return the record of the run in this folder, a new one or the one that goes on."""
+def opened(folder: Path, record: dict[str, Any], extra: Mapping[str, Any], samples: int) -> dict[str, Any]:
+    """Return the record of the run in this folder, a new one or the one that goes on.
+
+    Raises:
+        RunError: it was made with other settings, or has answers and no record.
+    """
     if not (folder / RUN_FILE).is_file():
         if (folder / JOURNAL).is_file() and (folder / JOURNAL).stat().st_size:
             raise RunError(f"{folder} has answers without a {RUN_FILE}.", hint="Take another --run-id.")
@@ -249,7 +266,7 @@ class _Leg:
         if self.info["legs"] and self.info["legs"][-1]["ended"] is None:
             last = self.info["legs"][-1]
             last.update(account(self.rows[last["first_row"] :]))
-        started = _stamp(self.clock())
+        started = stamp(self.clock())
         code, packages = provenance.code(), provenance.packages()
         self.info["started"] = self.info["started"] or started
         self.info.update(ended=None, packages=packages, commit=code.commit, dirty=code.dirty)
@@ -257,25 +274,24 @@ class _Leg:
         self.record |= {"device": self.device, "batch_size": self.batch_size, "packages": packages}
         self.record |= {"commit": code.commit, "dirty": code.dirty, "error": None, **account([])}
         self.info["legs"].append(self.record)
-        if not (self.folder / QUESTIONS).is_file():  # before run.json: a run that has one has both
-            journal.replace_rows(self.folder / QUESTIONS, self.questions)
+        write_questions(self.folder, self.questions)
         self.save()
 
     def append(self, asked: Sequence[Asked], sample: int, seconds: float) -> None:
         """Put on disk what the model has yielded."""
-        stamp = _stamp(self.clock())
+        now = stamp(self.clock())
         share = seconds / max(1, len(asked))  # a batch is answered as one; its questions share its time
         new = []
         for question, answer in asked:
             self.attempts[question.id, sample] += 1
             attempt = self.attempts[question.id, sample]
-            new.append(_row(question, answer, sample) | _when(answer, attempt, share, stamp))
+            new.append(_row(question, answer, sample) | _when(answer, attempt, share, now))
         journal.append(self.folder / JOURNAL, new)
         self.rows += new
 
     def close(self, error: str | None, ended: bool) -> None:
         """Account for this leg and for the whole run."""
-        now = _stamp(self.clock())
+        now = stamp(self.clock())
         self.record.update(account(self.rows[self.first :]), ended=now, error=error)
         self.info["ended"] = now if ended else None
         self.save()
@@ -287,8 +303,7 @@ class _Leg:
         counts = Counter(row["status"] for row in journal.effective(self.rows))
         self.info.update(answered=sum(counts[status] for status in SETTLED), errors=counts["error"])
         self.info["refused"] = counts["refused"]
-        content = orjson.dumps(self.info, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)
-        journal.replace(self.folder / RUN_FILE, content)
+        journal.write_run(self.folder, self.info)
 
 
 def _run_leg(leg: _Leg, model: Model, questions: Sequence[Question], progress: Callable[[Progress], None]) -> None:
@@ -343,7 +358,7 @@ def _take(model: Model, waiting: set[str], batch: Sequence[Asked]) -> None:
 
 
 def _row(question: Question, answer: Answer, sample: int) -> dict[str, Any]:
-    return _about(question) | {
+    return about(question) | {
         "sample": sample,
         "prompt": answer.prompt,
         "ids_digest": answer.ids_digest,
@@ -355,6 +370,7 @@ def _row(question: Question, answer: Answer, sample: int) -> dict[str, Any]:
         "prompt_tokens": answer.prompt_tokens,
         "tokens": answer.tokens,
         "server": answer.server,
+        "model": answer.model,
         "error": answer.error,
     }
 
@@ -365,9 +381,9 @@ def _status(answer: Answer) -> str:
     return "refused" if answer.refused else "ok"
 
 
-def _when(answer: Answer, attempt: int, share: float, stamp: str) -> dict[str, Any]:
+def _when(answer: Answer, attempt: int, share: float, now: str) -> dict[str, Any]:
     seconds = share if answer.seconds is None else answer.seconds
-    return {"seconds": round(seconds, 6), "attempt": attempt, "time": stamp}
+    return {"seconds": round(seconds, 6), "attempt": attempt, "time": now}
 
 
 def account(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -381,5 +397,6 @@ def account(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _stamp(moment: datetime) -> str:
+def stamp(moment: datetime) -> str:
+    """Return a moment as the journals write it."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

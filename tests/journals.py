@@ -48,6 +48,23 @@ def write_judgments(folder: Path, verdicts: Mapping[str, str], as_of: str = "202
     (folder / "judgments" / "published.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
 
 
+def write_likelihoods(folder: Path, scores: Mapping[str, Mapping[tuple[str, str], tuple[float, int]]]) -> None:
+    """Write how likely holders (entity, label) are held to be (log-probability, tokens), by question."""
+    lines = []
+    for question, own in scores.items():
+        fact, phrasing = question.split("#")
+        domain, subject = FACTS[fact]
+        lines.append({
+            "question": question, "fact": fact, "domain": domain, "subject": subject, "phrasing": phrasing,
+            "counted": phrasing != "generic", "prompt": f"{subject}:", "holders_digest": "",
+            "scores": [
+                {"entity": entity, "label": label, "logprob": logprob, "tokens": tokens}
+                for (entity, label), (logprob, tokens) in own.items()
+            ],
+        })  # fmt: skip
+    (folder / "likelihoods.jsonl").write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+
+
 def write_samples(runs: Path, run: str, texts: Mapping[str, Sequence[str | None]]) -> Path:
     """Write a run that answers each question several times; None is an error."""
     folder = write_run(runs, run, {question: own[0] for question, own in texts.items()})

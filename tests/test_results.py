@@ -1,5 +1,6 @@
 """results.duckdb: a cache that is rebuilt byte for byte, read by anyone, and judges for any date."""
 
+import math
 import re
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ import orjson
 import pytest
 
 from dyknow import results
+from dyknow.beliefs import find_holders
 from dyknow.benchmark import load
 from dyknow.match import Match, match
 from dyknow.named import import_named
@@ -25,7 +27,7 @@ from kg.errors import QueryError, RunError
 from kg.snapshot import Snapshot, find_snapshots
 from kg.store import open_store
 from kg.terms import Rule, Status
-from tests.journals import write_judgments, write_run, write_samples
+from tests.journals import write_judgments, write_likelihoods, write_run, write_samples
 
 TEXTS: dict[str, str | None] = {
     "Q38/P6#1": "Giorgia Meloni",
@@ -46,11 +48,25 @@ def snapshots() -> list[Snapshot]:
     return [s for s in find_snapshots() if s.id in {"2023-12-18", "2025-11-30"}]
 
 
+def likelihoods(snapshots: list[Snapshot]) -> dict[str, dict[tuple[str, str], tuple[float, int]]]:
+    """Return made-up scores for every holder of three facts; those of the second phrasing are the first's, turned."""
+    held = find_holders(snapshots, {question.split("#")[0] for question in TEXTS})
+    return {
+        f"{fact}#{phrasing}": {
+            (holder.entity, holder.label): (turn * (3.0 + number % 7), 1 + number % 4)
+            for number, holder in enumerate(holders)
+        }
+        for fact, holders in held.items()
+        for phrasing, turn in (("1", -1.0), ("2", -0.4), ("generic", -5.0))
+    }
+
+
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs(snapshots: list[Snapshot], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     run = write_run(folder, "alpha", TEXTS, {"Q36/P6#3": "error"})
     write_judgments(run, {"Q38/P6#1": "up-to-date", "Q38/P6#2": "outdated", "Q38/P6#3": "irrelevant"})
+    write_likelihoods(run, likelihoods(snapshots))
     write_run(folder, "beta", dict.fromkeys(TEXTS, "I'm sorry, I cannot answer that."))
     return folder
 
@@ -231,7 +247,7 @@ def test_every_table_and_column_is_described_and_keys_are_unique(connection: duc
         "snapshots": "snapshot", "facts": "snapshot, fact", "labels": "snapshot, fact, entity", "runs": "run",
         "responses": "run, question, sample", "matches": "response_digest, fact, candidates_digest",
         "judgments": "run, question, sample, judge", "standings": "snapshot, fact, entity, rule, from_day",
-        "coverage": "snapshot, fact, rule, from_day",
+        "coverage": "snapshot, fact, rule, from_day", "likelihoods": "run, question, entity",
     }  # fmt: skip
     assert set(keys) == set(results.TABLES)
     for table, key in keys.items():
@@ -555,6 +571,64 @@ def test_the_average_is_over_samples_too(sampled: duckdb.DuckDBPyConnection, day
         "SELECT up_to_date FROM table5(?) WHERE run = 'several' AND domain = 'all'", [day]
     ).fetchall()
     assert found == (pytest.approx(100 * expected),)
+
+
+@pytest.mark.parametrize("day", ["0044-03-15", "2007-06-01", *DAYS])
+@pytest.mark.parametrize("known_at", [None, "2023-12-18"])
+def test_beliefs_by_a_second_route(
+    connection: duckdb.DuckDBPyConnection, snapshots: list[Snapshot], day: str, known_at: str | None
+) -> None:
+    """Asks the graph itself for the day's standings, and weighs in Python."""
+    later = [one for one in snapshots if one.id >= day]
+    snapshot = next((one for one in snapshots if one.id == known_at), (later or snapshots[-1:])[0])
+    sets = {a.fact: a for a in answers(open_store(snapshot), identity.load(), parse_day(day))}
+    table = connection.execute(
+        "SELECT question, entity, standing, place, score, share, share_by_total FROM beliefs(?, known_at := ?)",
+        [day, known_at],
+    ).fetchall()
+    found = {(row[0], row[1]): row[2:] for row in table}
+    compared = 0
+    mass: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
+    for question, scores in likelihoods(snapshots).items():
+        answer_set = sets[question.split("#")[0]]
+        standings = {holder.entity: holder.standing.value for holder in answer_set.holders}
+        if answer_set.status in {Status.BEFORE_FIRST_RECORD, Status.NOT_IN_SNAPSHOT}:
+            continue
+        own = {
+            entity: pair for (entity, _), pair in scores.items() if standings.get(entity, "not asked") != "not asked"
+        }
+        shares = {entity: math.exp(logprob / tokens) for entity, (logprob, tokens) in own.items()}
+        totals = {entity: math.exp(logprob) for entity, (logprob, _) in own.items()}
+        ranked = sorted(own, key=lambda entity: (-own[entity][0] / own[entity][1], entity))
+        for entity, (logprob, tokens) in own.items():
+            standing, place, score, share, by_total = found.pop((question, entity))
+            assert (standing, place) == (standings[entity], ranked.index(entity) + 1)
+            assert score == pytest.approx(logprob / tokens)
+            assert share == pytest.approx(shares[entity] / sum(shares.values()))
+            assert by_total == pytest.approx(totals[entity] / sum(totals.values()))
+            compared += 1
+        if not question.endswith("generic"):
+            up = sum(shares[entity] for entity in own if standings[entity] == "up-to-date") / sum(shares.values())
+            out = sum(shares[entity] for entity in own if standings[entity] == "outdated") / sum(shares.values())
+            mass[answer_set.fact].append((up, out, float(standings[ranked[0]] == "up-to-date")))
+    assert found == {}
+    assert compared > 30 or day == "0044-03-15"
+    means = [[sum(column) / len(rows) for column in zip(*rows, strict=True)] for rows in mass.values()]
+    expected = [100 * sum(column) / len(means) for column in zip(*means, strict=True)]
+    rows = connection.execute(
+        "SELECT n, up_to_date, outdated, first_up_to_date FROM mass(?, known_at := ?) WHERE domain = 'all'",
+        [day, known_at],
+    ).fetchall()
+    assert [row[0] for row in rows] == ([len(means)] if means else [])
+    for row in rows:
+        assert list(row[1:]) == pytest.approx(expected)
+
+
+def test_beliefs_of_an_unknown_snapshot_are_refused(connection: duckdb.DuckDBPyConnection) -> None:
+    with pytest.raises(duckdb.Error, match="no snapshot 1999-01-01"):
+        connection.execute("FROM mass('2020-01-01', known_at := '1999-01-01')").fetchall()
+    with pytest.raises(duckdb.Error, match="no rule newest"):
+        connection.execute("FROM mass('2020-01-01', rule := 'newest')").fetchall()
 
 
 def test_an_old_client_reads_the_tables(database: Path) -> None:

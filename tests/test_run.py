@@ -92,7 +92,7 @@ def test_a_row_has_every_field_and_sorted_keys(tmp_path: Path) -> None:
         "question": question.id, "fact": "Q38/P35", "domain": "countries", "subject": "Italy", "phrasing": "1",
         "counted": True, "sample": 0, "prompt": question.text, "text": "Nobody", "status": "ok",
         "finish_reason": "stop", "prompt_tokens": 6, "tokens": 1, "seconds": 0, "attempt": 1, "time": "", "error": None,
-        "raw": None, "logprob": None, "ids_digest": None, "server": None,
+        "raw": None, "logprob": None, "ids_digest": None, "server": None, "model": None,
     }  # fmt: skip
     assert len(lines) == 10
 

@@ -1,7 +1,7 @@
 """Commands about runs: settings, samples, check, resumption."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +9,13 @@ import orjson
 import pytest
 from click.testing import CliRunner, Result
 
+from dyknow import beliefs, journal
+from dyknow.benchmark import Question
 from dyknow.cli import cli
+from dyknow.commands.common import Places
 from dyknow.commands.options import Asking, asked_with, recorded, settle
 from dyknow.journal import read_run, responses
+from dyknow.models.likelihood import Likelihoods, Scored
 from dyknow.verify import verify
 
 SCRIPT = """
@@ -115,7 +119,7 @@ def test_an_option_goes_before_the_file_and_the_file_before_the_preset(here: Pat
 def test_every_option_reaches_the_model_and_survives_the_record(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Asking] = []
 
-    def ask(_model: str, asking: Asking, _folder: Path) -> Any:  # noqa: ANN401
+    def ask(_model: str, asking: Asking, _places: Places) -> Any:  # noqa: ANN401
         seen.append(asking)
         return _done(here)
 
@@ -134,7 +138,7 @@ def test_every_option_reaches_the_model_and_survives_the_record(here: Path, monk
         "base_urls": ("http://me:word@a/v1", "http://b/v1"), "concurrency": 7, "deadline_s": 5.0, "api_key_env": "KEY",
     }  # fmt: skip
     record = recorded("openai:m", seen[1], settle("openai:m", seen[1]))
-    model, asking = asked_with(orjson.loads(orjson.dumps(record)), "r", 1)
+    model, asking = asked_with(orjson.loads(orjson.dumps(record)), "r", 1, "generate")
     assert model == "openai:m"
     assert asking.options == {**seen[1].options, "base_urls": ("http://a/v1", "http://b/v1")}
 
@@ -220,8 +224,8 @@ def test_a_whole_run(here: Path) -> None:
 
 def test_an_interrupted_run_is_whole_and_says_what_is_missing(here: Path) -> None:
     assert run().exit_code == 0
-    journal = here / "runs" / "r" / "responses.jsonl"
-    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:1]))
+    file = here / "runs" / "r" / "responses.jsonl"
+    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:1]))
     change(here / "runs" / "r", ended=None, answered=0)
     assert call("runs", "verify").stdout == "r: whole, interrupted, 1 answers (3 missing)\n"
 
@@ -230,8 +234,8 @@ def test_damage_is_found(here: Path) -> None:
     assert run().exit_code == 0
     folder = here / "runs" / "r"
     files = {file: file.read_bytes() for file in folder.iterdir()}
-    journal = folder / "responses.jsonl"
-    first = files[journal].splitlines(keepends=True)[0]
+    lines = folder / "responses.jsonl"
+    first = files[lines].splitlines(keepends=True)[0]
     about = orjson.loads(files[folder / "run.json"])
 
     def put_back() -> None:
@@ -240,11 +244,11 @@ def test_damage_is_found(here: Path) -> None:
 
     italy = files[folder / "questions.jsonl"].replace(b"Italia", b"Italy")
     cases: list[tuple[Callable[[], object], str]] = [
-        (lambda: journal.write_bytes(files[journal] + first), "line 5: Q38/P6#1 was answered before"),
-        (lambda: journal.write_bytes(files[journal].replace(b"Q38/P35#1", b"Q38/P35#9")), "none of the questions"),
-        (lambda: journal.write_bytes(first), "counts 4 answers and the journal holds 1"),
-        (lambda: journal.write_bytes(files[journal].replace(b'"tokens":2', b'"tokens":3', 1)), "counts 8 tokens"),
-        (lambda: journal.write_bytes(b"{}\n" + files[journal]), "line 1 is damaged"),
+        (lambda: lines.write_bytes(files[lines] + first), "line 5: Q38/P6#1 was answered before"),
+        (lambda: lines.write_bytes(files[lines].replace(b"Q38/P35#1", b"Q38/P35#9")), "none of the questions"),
+        (lambda: lines.write_bytes(first), "counts 4 answers and the journal holds 1"),
+        (lambda: lines.write_bytes(files[lines].replace(b'"tokens":2', b'"tokens":3', 1)), "counts 8 tokens"),
+        (lambda: lines.write_bytes(b"{}\n" + files[lines]), "line 1 is damaged"),
         (lambda: change(folder, sampling={"method": "greedy"}), "do not have the digest"),
         (lambda: change(folder, legs=about["legs"] * 2), "do not add up to the 4 lines"),
         (lambda: (folder / "questions.jsonl").write_bytes(italy), "its questions do not have the digest"),
@@ -255,3 +259,75 @@ def test_damage_is_found(here: Path) -> None:
         damage()
         assert words in str(problem(here))
         assert call("runs", "verify").exit_code == 1
+
+
+# Likelihoods
+
+
+def scored(_model: Any, asked: Sequence[tuple[Question, Sequence[str]]], _rows: int) -> Iterator[Likelihoods]:  # noqa: ANN401
+    """Hold shorter names likelier."""
+    for question, labels in asked:
+        yield Likelihoods(question, f"<s>{question.text}", [Scored(label, -len(label), 2) for label in labels])
+
+
+def likelihoods(*words: str) -> Result:
+    return run("--ask", "loglik", *words)
+
+
+def test_holders_are_scored_once_and_stand_beside_the_answers(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[list[str]] = []
+
+    def counting(model: Any, asked: Sequence[tuple[Question, Sequence[str]]], rows: int) -> Iterator[Likelihoods]:  # noqa: ANN401
+        calls.append([question.id for question, _ in asked])
+        yield from scored(model, asked, rows)
+
+    monkeypatch.setattr(beliefs, "score_all", counting)
+    assert likelihoods().exit_code == 0
+    folder = here / "runs" / "r"
+    one = read_run(folder)
+    assert (one.state, one.info["likelihoods"]["scored"], responses(folder)) == ("done", 4, [])
+    [row, *_] = journal.likelihoods(folder)
+    assert (row["question"], row["prompt"], row["subject"]) == ("Q38/P35#1", "<s>Italia is led by", "Italy")
+    assert {"entity", "label", "logprob", "tokens"} == set(row["scores"][0])
+    assert "Sergio Mattarella" in {score["label"] for score in row["scores"]}
+    before = {file: file.read_bytes() for file in folder.iterdir()}
+    assert likelihoods().exit_code == 0
+    assert {file: file.read_bytes() for file in folder.iterdir()} == before
+    assert len(calls) == 1
+    result = call("score", "--as-of", "2023-12-18", "--table", "beliefs", "--format", "json")
+    [everything, _] = json.loads(result.stdout)
+    assert (everything["domain"], everything["n"]) == ("all", 2)
+    assert everything["up_to_date"] + everything["outdated"] + everything["later"] == pytest.approx(100, abs=0.2)
+    assert "No run has scored" in call("score", "--as-of", "0044-03-15", "--table", "beliefs").stderr
+    assert run().exit_code == 0  # the answers of the same settings are the same run
+    assert verify(read_run(folder)).problem is None
+    file = folder / "likelihoods.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join(lines[:3]) + lines[3][:40])
+    change(folder, likelihoods={"ended": None})
+    assert call("runs", "resume", "r").exit_code == 0
+    assert calls[1] == [json.loads(lines[3])["question"]]
+    assert len(file.read_bytes().splitlines()) == 4
+
+
+def test_a_scoring_that_breaks_off_keeps_what_it_has(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaking(model: Any, asked: Sequence[tuple[Question, Sequence[str]]], rows: int) -> Iterator[Likelihoods]:  # noqa: ANN401
+        yield next(scored(model, asked, rows))
+        raise MemoryError("out of memory")
+
+    monkeypatch.setattr(beliefs, "score_all", breaking)
+    result = likelihoods()
+    assert (result.exit_code, "out of memory" in result.stderr) == (1, True)
+    one = read_run(here / "runs" / "r")
+    assert (one.state, one.info["likelihoods"]["scored"]) == ("interrupted", 1)
+
+
+def test_a_model_that_tells_no_likelihoods_is_refused() -> None:
+    result = likelihoods()
+    assert (result.exit_code, "tells no likelihoods" in result.stderr) == (1, True)
+
+
+def test_facts_that_no_snapshot_knows_cannot_be_scored(here: Path) -> None:
+    (here / "two.toml").write_text(BENCH.replace("Q38", "Q999999"))
+    result = likelihoods()
+    assert (result.exit_code, "No snapshot knows a holder" in result.stderr) == (2, True)

@@ -5,11 +5,12 @@ import sys
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
+from dyknow import beliefs, journal, named, published, results
 from dyknow import benchmark as benchmarks
-from dyknow import journal, named, published, results
 from dyknow import run as runs_
 from dyknow.benchmark import Fact
 from dyknow.commands.common import (
@@ -115,6 +116,7 @@ def check(file: Path | None) -> None:
         "dyknow run openai:gpt-4o",
         "dyknow run anthropic:claude-sonnet-4-5 --concurrency 2",
         "dyknow run smollm2 --samples 10 --temperature 0.7 --seed 1",
+        "dyknow run smollm2 --ask loglik",
         "dyknow run scripted:examples/answers.toml --limit 30",
     ),
     help=f"""Ask a model the benchmark's questions and keep every answer.
@@ -127,10 +129,10 @@ def check(file: Path | None) -> None:
 )
 @click.argument("model")
 @asking_options
-@places("runs")
+@places("snapshots", "runs")
 def run(model: str, asking: Asking, places: Places) -> None:
     """Ask a model."""
-    done = ask(model, asking, places.runs)
+    done = ask(model, asking, places)
     emit(f"{done.path}\n")
     if done.info.get("errors"):
         raise RunError(
@@ -139,7 +141,7 @@ def run(model: str, asking: Asking, places: Places) -> None:
         )
 
 
-def ask(model: str, asking: Asking, folder: Path) -> RunInfo:
+def ask(model: str, asking: Asking, places: Places) -> RunInfo:
     """Ask a model by the options of a command, showing progress, and return the run."""
     from dyknow.models import load_model  # noqa: PLC0415 -- other commands need no models
 
@@ -150,26 +152,29 @@ def ask(model: str, asking: Asking, folder: Path) -> RunInfo:
             f"At temperature 0 all {asking.samples} samples of a question are the same text.",
             hint="Draw at random: --temperature 0.7, say.",
         )
-    if asking.ask == "loglik":
-        raise UsageError("Scoring holders by likelihood is not built yet.")
     note(f"Loading {model} ...")
-    done = runs_.run_model(
-        load_model(model, chosen.options),
-        bench.questions(chosen.prefix)[: asking.limit],
-        folder,
-        benchmark=bench,
-        clock=lambda: datetime.now(tz=UTC),
-        run_id=asking.run_id,
-        batch_size=asking.batch_size,
-        samples=asking.samples,
-        seed=chosen.options.seed if chosen.options.temperature else 0,
-        progress=Meter(),
-        title=chosen.title,
-        release_year=chosen.year,
-        released=chosen.released,
-        command=without_secrets(shlex.join(["dyknow", *sys.argv[1:]])),
-        asking=recorded(model, asking, chosen),
-    )
+    shared: dict[str, Any] = {
+        "benchmark": bench,
+        "clock": lambda: datetime.now(tz=UTC),
+        "run_id": asking.run_id,
+        "seed": chosen.options.seed if chosen.options.temperature else 0,
+        "progress": Meter(),
+    }
+    extra: dict[str, Any] = {
+        "title": chosen.title,
+        "release_year": chosen.year,
+        "released": chosen.released,
+        "command": without_secrets(shlex.join(["dyknow", *sys.argv[1:]])),
+        "asking": recorded(model, asking, chosen),
+    }
+    loaded, questions = load_model(model, chosen.options), bench.questions(chosen.prefix)[: asking.limit]
+    if asking.ask == "loglik":
+        holders = beliefs.find_holders(places.find(), {question.fact.id for question in questions})
+        done = beliefs.score_holders(loaded, questions, places.runs, holders=holders, extra=extra, **shared)
+        note(f"Run {done.id}: holders of {done.info['likelihoods']['scored']} questions scored.")
+        return done
+    sizes: dict[str, Any] = {"batch_size": asking.batch_size, "samples": asking.samples}
+    done = runs_.run_model(loaded, questions, places.runs, **sizes, **extra, **shared)
     note(f"Run {done.id}: {done.info.get('answered', 0)} answers, {done.info.get('tokens', 0)} tokens.")
     return done
 

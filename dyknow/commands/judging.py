@@ -68,6 +68,7 @@ def known_runs(places: Places, names: tuple[str, ...]) -> list[str] | None:
         "dyknow score --as-of 2023-12-18",
         "dyknow score --as-of today --format csv",
         "dyknow score --as-of 2023-12-18 --table samples --run gpt2-xl",
+        "dyknow score --as-of 2023-12-18 --table beliefs",
     )
 )
 @as_of_option()
@@ -78,11 +79,12 @@ def known_runs(places: Places, names: tuple[str, ...]) -> list[str] | None:
 @click.option(
     "--table",
     "which",
-    type=click.Choice(["study", "samples"]),
+    type=click.Choice(["study", "samples", "beliefs"]),
     default="study",
     show_default=True,
     help="`study`: Tables 1, 5 and 2. `samples`: of runs with several answers to a question, how often each fact's are "
-    "up to date, out of date or other, and how far the model agrees with itself.",
+    "up to date, out of date or other, and how far the model agrees with itself. `beliefs`: of runs whose holders were "
+    "scored by likelihood, how probable up-to-date and outdated ones are held.",
 )
 @format_option
 @places("snapshots", "runs", "database")
@@ -105,8 +107,8 @@ def score(
     chosen = known_runs(places, names)
     if known_at is not None:
         places.named(known_at)
-    if which == "samples":
-        _show_samples(as_of, known_at, judge, rule, chosen, form, places)
+    if which != "study":
+        _show_beside(which, as_of, known_at, judge, rule, chosen, form, places)
         return
     with results_of(places) as connection:
         scores = analysis.score(connection, format_day(as_of), known_at, judge=judge, rule=rule, runs=chosen)
@@ -117,15 +119,28 @@ def score(
     emit(as_json(score_json(scores)) if form == "json" else score_csv([scores]))
 
 
-def _show_samples(
-    as_of: Day, known_at: str | None, judge: str, rule: str, chosen: list[str] | None, form: Format, places: Places
+def _show_beside(
+    which: str,
+    as_of: Day,
+    known_at: str | None,
+    judge: str,
+    rule: str,
+    chosen: list[str] | None,
+    form: Format,
+    places: Places,
 ) -> None:
-    day = format_day(as_of)
+    """Show what stands beside the study's tables: samples or beliefs."""
+    day, found = format_day(as_of), list[tuple[object, ...]]()
+    columns: tuple[str, ...]
     with results_of(places) as connection:
-        found = analysis.samples(connection, day, known_at, judge=judge, rule=rule, runs=chosen)
         snapshot = analysis.snapshot_for(connection, day, known_at)
-    note(f"As of {day}, snapshot {snapshot}, judge {judge}, rule {rule}; per cent of n answers.")
-    columns = analysis.Sampled._fields
+        if which == "samples":
+            columns, of = analysis.Sampled._fields, f"judge {judge}, rule {rule}; per cent of n answers"
+            found += analysis.samples(connection, day, known_at, judge=judge, rule=rule, runs=chosen)
+        else:
+            columns, of = analysis.Mass._fields, f"rule {rule}; per cent, mean over n facts"
+            found += analysis.mass(connection, day, known_at, rule=rule, runs=chosen)
+    note(f"As of {day}, snapshot {snapshot}, {of}.")
     show(Listing(columns, [tuple(map(_one_decimal, row)) for row in found]), form)
 
 
@@ -202,9 +217,9 @@ def _until(day: Day | None, else_: str) -> str:
 def sql(statement: str, form: Format, places: Places) -> None:
     """Ask the results anything in DuckDB's SQL.
 
-    Tables: snapshots, facts, labels, standings, coverage, runs, responses, matches, judgments. Macros: verdicts, soft,
-    table1, table5, table2, samples, each with (as_of, known_at := NULL, judge := 'match', rule := 'latest'). Nothing
-    can be written, and no other file can be read.
+    Tables: snapshots, facts, labels, standings, coverage, runs, responses, matches, judgments, likelihoods. Macros:
+    verdicts, soft, table1, table5, table2, samples, each with (as_of, known_at := NULL, judge := 'match', rule :=
+    'latest'); beliefs and mass, without a judge. Nothing can be written, and no other file can be read.
     """
     results_of(places).close()
     table = results.query_readonly(places.database, statement)

@@ -214,11 +214,10 @@ def recorded(model: str, asking: Asking, chosen: Settled) -> dict[str, Any]:
         "prefix": chosen.prefix,
         "batch_size": asking.batch_size,
         "limit": asking.limit,
-        "ask": asking.ask,
     }
 
 
-def asked_with(record: Mapping[str, Any], run_id: str, samples: int) -> tuple[str, Asking]:
+def asked_with(record: Mapping[str, Any], run_id: str, samples: int, ask: Ask) -> tuple[str, Asking]:
     """Return the model and the options that `recorded` has written down."""
     options = dict(record["options"])
     for key, value in options.items():
@@ -233,7 +232,7 @@ def asked_with(record: Mapping[str, Any], run_id: str, samples: int) -> tuple[st
         batch_size=record["batch_size"],
         limit=record["limit"],
         samples=samples,
-        ask=record["ask"],
+        ask=ask,
         options=options,
     )
 

@@ -137,7 +137,7 @@ def evaluate(
     places: Places,
 ) -> None:
     """Ask a model, score it, report."""
-    run = ask(model, asking, places.runs)
+    run = ask(model, asking, places)
     note("Judging ...")
     judged = judge_runs(places, iso(as_of), rule, [run.id] if alone else None, [run.id])
     if form == "table":

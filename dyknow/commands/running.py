@@ -169,7 +169,7 @@ def _checked(one: RunInfo) -> tuple[bool, str]:
 
 @runs.command("resume", epilog=example("dyknow runs resume gpt2-xl"))
 @click.argument("name", metavar="RUN")
-@places("runs")
+@places("snapshots", "runs")
 def resume(name: str, places: Places) -> None:
     """Go on with a run that was interrupted or has errors, with the settings it began with.
 
@@ -181,7 +181,11 @@ def resume(name: str, places: Places) -> None:
     if not one.info.get("asking"):
         hint = _typed(one)
         raise RunError(f"The run {name} does not say how its model was loaded.", hint=hint)
-    done = ask(*asked_with(one.info["asking"], one.id, one.samples), places.runs)
+    done = one
+    if one.info.get("legs"):
+        done = ask(*asked_with(one.info["asking"], one.id, one.samples, "generate"), places)
+    if one.info.get("likelihoods"):
+        done = ask(*asked_with(one.info["asking"], one.id, one.samples, "loglik"), places)
     emit(f"{done.path}\n")
     if done.info.get("errors"):
         raise RunError(f"{done.info['errors']} questions of run {done.id} have no answer.", hint="Resume it once more.")

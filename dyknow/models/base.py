@@ -1,7 +1,7 @@
 """What a model is to a run: a name, a record of itself, and answers in batches."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -120,51 +120,6 @@ class Model(Protocol):
 
         Raises:
             ModelError: it cannot go on; batches yielded before stand.
-        """
-        ...
-
-
-class Holder(NamedTuple):
-    """Somebody or something a fact has had as its value: whom a model may believe to be the answer."""
-
-    entity: str  # Q-id, or IRI
-    label: str
-
-
-class Likelihood(NamedTuple):
-    """How likely a model holds a holder to be, as the words that follow a question's prompt."""
-
-    question: str  # its id
-    entity: str
-    label: str
-    logprob: float  # of the label's tokens in all, natural logarithm
-    tokens: int  # of the label
-
-
-class Scorer(Protocol):
-    """A model that can tell how likely a text is, beside what it says itself."""
-
-    @property
-    def name(self) -> str:
-        """As a `Model`."""
-        ...
-
-    def info(self) -> dict[str, Any]:
-        """As a `Model`."""
-        ...
-
-    def likelihoods(
-        self, questions: Sequence[Question], holders: Mapping[str, Sequence[Holder]], batch_size: int
-    ) -> Iterator[list[Likelihood]]:
-        """Score holders, and yield them question by question, each with all its holders.
-
-        Args:
-            questions: whose prompts the holders are to follow.
-            holders: by fact id; each fact asked for has at least one.
-            batch_size: how many texts at a time at most.
-
-        Raises:
-            ModelError: it cannot go on; questions yielded before stand.
         """
         ...
 

@@ -116,3 +116,18 @@ COMMENT ON COLUMN judgments.judge IS 'who judged';
 COMMENT ON COLUMN judgments.verdict IS 'up-to-date, outdated or irrelevant';
 COMMENT ON COLUMN judgments.start IS 'start of the statement the judge matched';
 COMMENT ON COLUMN judgments.as_of IS 'the day the verdict holds for';
+
+CREATE TABLE likelihoods (run VARCHAR, question VARCHAR, fact VARCHAR, domain VARCHAR, subject VARCHAR, phrasing VARCHAR,
+  counted BOOLEAN, entity VARCHAR, label VARCHAR, logprob DOUBLE, tokens INTEGER);
+COMMENT ON TABLE likelihoods IS 'how likely a model holds each holder of a fact to be what follows a question';
+COMMENT ON COLUMN likelihoods.run IS 'the run';
+COMMENT ON COLUMN likelihoods.question IS 'fact and phrasing, e.g. Q38/P35#1';
+COMMENT ON COLUMN likelihoods.fact IS 'the fact asked for';
+COMMENT ON COLUMN likelihoods.domain IS 'countries, athletes or organizations';
+COMMENT ON COLUMN likelihoods.subject IS 'label of the subject';
+COMMENT ON COLUMN likelihoods.phrasing IS 'which phrasing';
+COMMENT ON COLUMN likelihoods.counted IS 'false: asked beside the three phrasings the tables rest on';
+COMMENT ON COLUMN likelihoods.entity IS 'the holder';
+COMMENT ON COLUMN likelihoods.label IS 'its label, which was scored';
+COMMENT ON COLUMN likelihoods.logprob IS 'natural logarithm of the probability of the label''s tokens after the prompt';
+COMMENT ON COLUMN likelihoods.tokens IS 'tokens of the label';

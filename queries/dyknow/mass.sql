@@ -1,0 +1,29 @@
+-- How a model's belief is spread over up-to-date and outdated holders, by run and domain, and over all domains.
+-- In:  as_of, known_at, rule: as for verdicts.
+-- Out: per cent, averaged over the counted phrasings of a fact and then over the n facts. up_to_date, outdated and later
+--      are the probability mass on holders of that standing (share in beliefs); first_up_to_date and first_outdated say how
+--      often the holder held likeliest has that standing.
+CREATE OR REPLACE MACRO mass(as_of, known_at := NULL, rule := 'latest') AS TABLE
+WITH asked AS (
+  SELECT b.run, b.domain, b.fact, b.question,
+         coalesce(sum(b.share) FILTER (WHERE b.standing = 'up-to-date'), 0) AS up_to_date,
+         coalesce(sum(b.share) FILTER (WHERE b.standing = 'outdated'), 0) AS outdated,
+         coalesce(sum(b.share) FILTER (WHERE b.standing = 'later'), 0) AS later,
+         count(*) FILTER (WHERE b.place = 1 AND b.standing = 'up-to-date') AS first_up_to_date,
+         count(*) FILTER (WHERE b.place = 1 AND b.standing = 'outdated') AS first_outdated
+  FROM beliefs(as_of, known_at := known_at, rule := rule) AS b
+  WHERE b.counted
+  GROUP BY b.run, b.domain, b.fact, b.question
+),
+averaged AS (
+  SELECT a.run, a.domain, a.fact, avg(a.up_to_date) AS up_to_date, avg(a.outdated) AS outdated, avg(a.later) AS later,
+         avg(a.first_up_to_date) AS first_up_to_date, avg(a.first_outdated) AS first_outdated
+  FROM asked AS a
+  GROUP BY a.run, a.domain, a.fact
+)
+SELECT v.run, coalesce(v.domain, 'all') AS domain, count(*) AS n, 100 * avg(v.up_to_date) AS up_to_date,
+       100 * avg(v.outdated) AS outdated, 100 * avg(v.later) AS later, 100 * avg(v.first_up_to_date) AS first_up_to_date,
+       100 * avg(v.first_outdated) AS first_outdated
+FROM averaged AS v
+GROUP BY GROUPING SETS ((v.run, v.domain), (v.run))
+ORDER BY v.run, coalesce(v.domain, 'all');
