@@ -1,12 +1,14 @@
 """Which of several answers a model finds likely: what it believes where its own words wander.
 
 Each answer is scored as the continuation of the question. The question is computed once and its keys and values are
-shared by all its answers; questions of like length go in one batch, so that nothing is padded before an answer.
+shared by all its answers. Questions of one length go in one batch, and answers of one length in a part of it, so that
+nothing is padded.
 """
 
+import copy
 import inspect
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
@@ -156,43 +158,64 @@ def _try(model: Local, batch: Sequence[_Row]) -> list[float] | None:
 def _after_prefix(model: Local, batch: Sequence[_Row]) -> list[float]:
     """Score tails behind prefixes of one length: the prefixes once, then every tail on a copy of its prefix's cache."""
     torch = need("torch")
-    prefixes, places = _distinct(batch)
     parameters = inspect.signature(model.model.forward).parameters
     last = {"logits_to_keep": 1} if "logits_to_keep" in parameters else {}
     name = "cache" if "cache" in parameters else "past_key_values"  # as transformers called it before 5.24
+    prefixes, places = _distinct(batch)
     first = model.model(_ids(model, prefixes), use_cache=True, **last)
     cache = first.get(name)
-    if not hasattr(cache, "batch_select_indices"):
-        return _whole(model, batch)
-    start = first.logits[:, -1:].float()[places]  # (rows, 1, vocabulary)
-    inputs, targets = _tails(model, batch)
-    if inputs.shape[1] == 0:
-        return _sums(start, targets)
-    cache.batch_select_indices(torch.tensor(places, device=inputs.device))
-    rest = model.model(inputs, use_cache=True, **{name: cache}).logits.float()
-    return _sums(torch.cat([start, rest], dim=1), targets)
+    copied = hasattr(cache, "batch_select_indices")
+
+    def logits(rows: list[int]) -> Any:  # noqa: ANN401
+        if not copied:
+            return _whole(model, [batch[row] for row in rows])
+        own = [places[row] for row in rows]
+        start = first.logits[:, -1:][own]  # (rows, 1, vocabulary)
+        tails = [batch[row].tail[:-1] for row in rows]
+        if not tails[0]:
+            return start
+        memory = copy.deepcopy(cache)
+        memory.batch_select_indices(torch.tensor(own, device=start.device))
+        rest = model.model(_ids(model, tails), use_cache=True, **{name: memory}).logits
+        return torch.cat([start, rest], dim=1)
+
+    return _by_length(model, batch, logits)
 
 
-def _whole(model: Local, batch: Sequence[_Row]) -> list[float]:
-    """Score rows as a whole, for models whose memory of a prefix cannot be copied."""
-    inputs, targets = _tails(model, batch)
-    prefixes = _ids(model, [row.shared for row in batch])
-    both = need("torch").cat([prefixes, inputs], dim=1)
-    logits = model.model(both, use_cache=False).logits[:, prefixes.shape[1] - 1 :].float()
-    return _sums(logits, targets)
+def _whole(model: Local, batch: Sequence[_Row]) -> Any:  # noqa: ANN401
+    """Return the logits of tails with nothing shared, for models whose memory of a prefix cannot be copied."""
+    whole = _ids(model, [[*row.shared, *row.tail[:-1]] for row in batch])
+    return model.model(whole, use_cache=False).logits[:, len(batch[0].shared) - 1 :]
 
 
 def _with_encoder(model: Local, batch: Sequence[_Row]) -> list[float]:
     """Score what a decoder says about texts that the encoder reads once each."""
-    torch = need("torch")
     texts, places = _distinct(batch)
-    read = model.model.get_encoder()(_ids(model, texts)).last_hidden_state[places]
-    inputs, targets = _tails(model, batch)
+    read = model.model.get_encoder()(_ids(model, texts)).last_hidden_state
     start = model.decoder_start()
-    begin = torch.tensor([start] * len(batch), device=inputs.device)
-    encoded = need("transformers").modeling_outputs.BaseModelOutput(last_hidden_state=read)
-    output = model.model(encoder_outputs=encoded, decoder_input_ids=torch.cat([begin, inputs], dim=1), use_cache=False)
-    return _sums(output.logits[:, len(start) - 1 :].float(), targets)
+    output = need("transformers").modeling_outputs.BaseModelOutput
+
+    def logits(rows: list[int]) -> Any:  # noqa: ANN401
+        encoded = output(last_hidden_state=read[[places[row] for row in rows]])
+        tails = _ids(model, [start + batch[row].tail[:-1] for row in rows])
+        found = model.model(encoder_outputs=encoded, decoder_input_ids=tails, use_cache=False)
+        return found.logits[:, len(start) - 1 :]
+
+    return _by_length(model, batch, logits)
+
+
+def _by_length(model: Local, batch: Sequence[_Row], logits: Callable[[list[int]], Any]) -> list[float]:
+    """Return each row's sum of log-probabilities; tails of one length go together, so that none is padded."""
+    found = [0.0] * len(batch)
+    order = sorted(range(len(batch)), key=lambda row: len(batch[row].tail))
+    for _, same in groupby(order, key=lambda row: len(batch[row].tail)):
+        rows = list(same)
+        scores = logits(rows).float()  # (rows, tokens, vocabulary)
+        targets = _ids(model, [batch[row].tail for row in rows])
+        chosen = scores.gather(-1, targets.unsqueeze(-1)).squeeze(-1) - scores.logsumexp(-1)
+        for row, total in zip(rows, chosen.sum(-1).tolist(), strict=True):
+            found[row] = total
+    return found
 
 
 def _distinct(batch: Sequence[_Row]) -> tuple[list[tuple[int, ...]], list[int]]:
@@ -205,23 +228,3 @@ def _distinct(batch: Sequence[_Row]) -> tuple[list[tuple[int, ...]], list[int]]:
 
 def _ids(model: Local, rows: Sequence[Sequence[int]]) -> Any:  # noqa: ANN401
     return need("torch").tensor([list(row) for row in rows], device=model.model.device)
-
-
-def _tails(model: Local, batch: Sequence[_Row]) -> tuple[Any, Any]:
-    """Return the tails but for their last tokens, to be read, and whole, to be scored: -1 where a row has ended.
-
-    Padded behind, where no token of a row looks.
-    """
-    width = max(len(row.tail) for row in batch)
-    read = [(row.tail + [model.pad()] * width)[: width - 1] for row in batch]
-    scored = [(row.tail + [-1] * width)[:width] for row in batch]
-    torch, device = need("torch"), model.model.device
-    shape = (len(batch), width - 1)
-    return torch.tensor(read, device=device, dtype=torch.long).reshape(shape), torch.tensor(scored, device=device)
-
-
-def _sums(logits: Any, targets: Any) -> list[float]:  # noqa: ANN401
-    """Return each row's sum of log-probabilities; logits are (rows, tokens, vocabulary), targets (rows, tokens)."""
-    chosen = logits.gather(-1, targets.clamp_min(0).unsqueeze(-1)).squeeze(-1) - logits.logsumexp(-1)
-    found: list[float] = chosen.masked_fill(targets < 0, 0.0).sum(-1).tolist()
-    return found
