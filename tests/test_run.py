@@ -117,6 +117,7 @@ def test_other_settings_are_another_run(tmp_path: Path) -> None:
     changes: list[dict[str, Any]] = [
         {"files": {"a": "1"}}, {"revision": "abc"}, {"dtype": "bfloat16"}, {"style": "chat"},
         {"sampling": {"method": "scripted", "temperature": 0.7}},
+        {"sampling": {"method": "scripted", "stop": ["\n"]}}, {"template": "Q: {question}"}, {"bos": True},
     ]  # fmt: skip
     for change in changes:
         model = Other()
@@ -128,6 +129,9 @@ def test_other_settings_are_another_run(tmp_path: Path) -> None:
     ids.append(ask(Listening(), tmp_path, questions=QUESTIONS[:9]).id)
     assert len(set(ids)) == len(ids)
     model = Other()
+    for seed in (1, 2):
+        ids.append(ask(Listening(), tmp_path, seed=seed).id)
+    assert len(set(ids)) == len(ids)
     model.change = {"device": "cuda:0"}  # an interrupted run may go on elsewhere
     assert ask(model, tmp_path).id == ids[0]
 

@@ -158,6 +158,20 @@ def test_no_password_reaches_the_record(here: Path, monkeypatch: pytest.MonkeyPa
     assert "https://host/v1" in text
 
 
+def test_what_a_run_cost_by_ones_own_prices(here: Path) -> None:
+    assert run().exit_code == 0
+    prices = here / "prices.toml"
+    words = ("runs", "show", "r", "--prices", str(prices), "--format", "json")
+    prices.write_text(
+        '[script]\ninput = 1000.0\noutput = 0.0\ncurrency = "EUR"\nsource = "a letter"\ndate = 2024-01-31\n'
+    )
+    tokens = read_run(here / "runs" / "r").info["prompt_tokens"]
+    assert json.loads(call(*words).stdout)["cost"] == f"{tokens / 1000:.4f} EUR (by a letter of 2024-01-31)"
+    prices.write_text(prices.read_text().replace("[script]", "[other]"))
+    result = call(*words)
+    assert (result.exit_code, "has no price for script" in result.stderr) == (1, True)
+
+
 # Resume
 
 

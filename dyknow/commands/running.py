@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import click
@@ -11,9 +12,10 @@ from dyknow.commands.asking import ask, find_run
 from dyknow.commands.common import Group, Places, emit, example, format_option, note, places, show
 from dyknow.commands.options import asked_with
 from dyknow.journal import SETTLED, RunInfo
+from dyknow.models.prices import cost, load_prices
 from dyknow.tables import Format, Listing, as_json
 from dyknow.verify import verify
-from kg.errors import DyknowError, RunError
+from kg.errors import DataError, DyknowError, RunError
 
 _NAMED = "named"
 
@@ -88,9 +90,16 @@ def summary(one: RunInfo) -> dict[str, object]:
 @runs.command("show", epilog=example("dyknow runs show gpt2-xl", "dyknow runs show gpt2-xl --answers --format csv"))
 @click.argument("name", metavar="RUN")
 @click.option("--answers", "texts", is_flag=True, help="Show the answers instead of the record.")
+@click.option(
+    "--prices",
+    type=click.Path(path_type=Path),
+    envvar="DYKNOW_PRICES",
+    show_envvar=True,
+    help="Reckon what the tokens cost by this TOML file of prices, which you keep; none are shipped.",
+)
 @format_option
 @places("runs")
-def show_run(name: str, texts: bool, form: Format, places: Places) -> None:
+def show_run(name: str, texts: bool, prices: Path | None, form: Format, places: Places) -> None:
     """Show how a run was made: model, files, settings, versions, times, tokens; or its answers."""
     one = find_run(name, places.runs)
     if texts:
@@ -110,10 +119,27 @@ def show_run(name: str, texts: bool, form: Format, places: Places) -> None:
         rows = [tuple(row.get(key) for key in columns) for row in rows_of(one)]
         brief = Listing(("question", "text"), [(_asked(row, one), row[3]) for row in rows])
         show(brief if form == "table" else Listing(columns, rows), form)
-    elif form == "json":
-        emit(as_json(one.info))
+        return
+    info = one.info if prices is None else one.info | {"cost": _cost(one, prices)}
+    if form == "json":
+        emit(as_json(info))
     else:
-        show(Listing(("what", "value"), list(_flat(one.info))), form)
+        show(Listing(("what", "value"), list(_flat(info))), form)
+
+
+def _cost(one: RunInfo, file: Path) -> str:
+    """Return what a run's tokens cost by a file of prices.
+
+    Raises:
+        DataError: the file is malformed, or has no price for the model.
+    """
+    model = one.info.get("model") or {}
+    names = (model.get("reported"), model.get("name"))
+    found = cost(load_prices(file), names, one.info.get("prompt_tokens") or 0, one.info.get("tokens") or 0)
+    if found is None:
+        known = " or ".join(dict.fromkeys(name for name in names if name))
+        raise DataError(f"{file} has no price for {known}.", hint="Add a table of that name.")
+    return found.text
 
 
 def _asked(row: tuple[Any, ...], one: RunInfo) -> str:
