@@ -193,7 +193,7 @@ def _matcher_digest() -> str:
 
 def _timeline_key(snapshot: Snapshot) -> str:
     """Return a digest of all that a snapshot's facts, labels and standings depend on, the snapshot itself included."""
-    statements = [query(f"kg/{name}.rq") for name in ("answers", "days", "facts", "names")]
+    statements = [query(f"kg/{name}.rq") for name in ("answers", "days", "facts", "holder-labels", "names")]
     code = Path(__file__).parent.parent / "kg" / "answers.py"
     parts = [snapshot.digest, identity.load().digest, ALIASES_DIGEST, query("dyknow/schema.sql"), *statements]
     return _sha256(*(part.encode() for part in parts), code.read_bytes())

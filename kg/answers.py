@@ -15,8 +15,8 @@ import pyoxigraph as ox
 
 from kg.errors import UsageError
 from kg.identity import Identity
-from kg.store import Graph, Row, Term, integer, select
-from kg.terms import EndKind, Rule, Standing, Status, Validity, label_of, short
+from kg.store import Graph, Row, Term, boolean, integer, select
+from kg.terms import WD, EndKind, Rule, Standing, Status, Validity, fact_iri, label_of, short
 
 BEFORE_ALL_DAYS = -99_999_999
 """A day before every day a snapshot can name."""
@@ -40,6 +40,7 @@ class Holder(NamedTuple):
     end_kind: EndKind
     team_class: str | None
     statement: str
+    acting: bool = False  # only stands in
 
 
 class AnswerSet(NamedTuple):
@@ -112,11 +113,24 @@ class Fact(NamedTuple):
     whole: bool  # False: the snapshot holds only an extract of its history
 
 
-def facts(graph: Graph, identity: Identity) -> dict[str, Fact]:
-    """Return the facts of a snapshot by id, sorted by id."""
-    rows = select(graph, "facts", "?fact", [[None]])
+def facts(graph: Graph, identity: Identity, wanted: Sequence[str] | None = None) -> dict[str, Fact]:
+    """Return the facts of a snapshot by id, sorted by id; of ``wanted`` ids those that it has."""
+    bound: list[Sequence[Term]] = [[None]] if wanted is None else _fact_nodes(identity, wanted)
+    rows = select(graph, "facts", "?fact", bound)
     found = [_fact(row, identity) for row in rows]
     return {fact.fact: fact for fact in sorted(found)}
+
+
+def _fact_nodes(identity: Identity, wanted: Sequence[str]) -> list[Sequence[Term]]:
+    """Return the nodes that facts of these ids may have: a subject may stand under several IRIs."""
+    iris: dict[str, list[str]] = defaultdict(list)
+    for iri, entity in identity.entities.items():
+        iris[entity].append(iri)
+    found = set()
+    for subject, _, prop in (name.rpartition("/") for name in wanted):
+        own = subject if ":" in subject else WD + subject
+        found |= {fact_iri(iri, prop) for iri in (own, *iris[subject])}
+    return [[ox.NamedNode(iri)] for iri in sorted(found)]
 
 
 def _fact(row: Row, identity: Identity) -> Fact:
@@ -133,7 +147,13 @@ def _fact(row: Row, identity: Identity) -> Fact:
 
 
 def answers(
-    graph: Graph, identity: Identity, as_of: int, wanted: Sequence[str] | None = None, rule: Rule = Rule.LATEST
+    graph: Graph,
+    identity: Identity,
+    as_of: int,
+    wanted: Sequence[str] | None = None,
+    rule: Rule = Rule.LATEST,
+    *,
+    acting: bool = True,
 ) -> list[AnswerSet]:
     """Return the answer set of every fact as of a day, sorted by fact.
 
@@ -143,19 +163,20 @@ def answers(
         as_of: the day, YYYYMMDD.
         wanted: fact ids; None asks for all.
         rule: which holder counts as up-to-date.
+        acting: whether holders who only stand in are answers; without them they are listed as not asked.
 
     Raises:
         UsageError: a wanted fact is not in the snapshot.
     """
-    known = facts(graph, identity)
+    known = facts(graph, identity, wanted)
     chosen = [known[name] for name in _checked(known, wanted, graph.name)]
-    bound: list[Sequence[Term]] = [[ox.NamedNode(fact.iri), integer(as_of)] for fact in chosen]
+    bound: list[Sequence[Term]] = [[ox.NamedNode(fact.iri), integer(as_of), boolean(acting)] for fact in chosen]
     if wanted is None:
-        bound = [[None, integer(as_of)]]
+        bound = [[None, integer(as_of), boolean(acting)]]
     by_fact = defaultdict(list)
-    for row in select(graph, "answers", "?fact ?asOf", bound):
+    for row in select(graph, "answers", "?fact ?asOf ?withActing", bound):
         by_fact[str(row["fact"])].append(row)
-    labels = _labels(graph, None if wanted is None else chosen)
+    labels = _labels(graph, {str(row["holder"]) for rows in by_fact.values() for row in rows if "holder" in row})
     reading = _Reading(graph.name, identity, labels, rule)
     return [reading.answer_set(fact, by_fact[fact.iri], as_of) for fact in chosen]
 
@@ -170,15 +191,12 @@ def _checked(known: Mapping[str, Fact], wanted: Sequence[str] | None, snapshot: 
     return names
 
 
-def _labels(graph: Graph, chosen: Sequence[Fact] | None) -> dict[str, str]:
-    """Return the label of every holder."""
-    bound: list[Sequence[Term]] = [[None]] if chosen is None else [[ox.NamedNode(fact.iri)] for fact in chosen]
-    rows = select(graph, "names", "?fact", bound)
+def _labels(graph: Graph, holders: Iterable[str]) -> dict[str, str]:
+    """Return the label of each holder that has one."""
+    bound = [[ox.NamedNode(holder)] for holder in sorted(holders)]
+    rows = select(graph, "holder-labels", "?holder", bound) if bound else []  # not every engine takes an empty block
     # Sorted, so that of several labels of one holder the same one is taken on every engine.
-    return {
-        holder: name
-        for holder, name in sorted((str(r["holder"]), str(r["name"])) for r in rows if r["kind"] == "label")
-    }
+    return dict(sorted((str(row["holder"]), str(row["name"])) for row in rows))
 
 
 _RANK = {Standing.UP_TO_DATE: 0, Standing.OUTDATED: 1, Standing.LATER: 2, Standing.NOT_ASKED: 3}
@@ -238,6 +256,7 @@ class _Reading(NamedTuple):
             end_kind=EndKind(str(row["endKind"])),
             team_class=None if "class" not in row else str(row["class"]),
             statement=str(row["statement"]),
+            acting=bool(row.get("acting")),
         )
 
     def _speaks_first(self, row: Row) -> tuple[int, int, int, str]:
@@ -305,16 +324,16 @@ def timeline(graph: Graph, identity: Identity) -> Timeline:
     neighbours are then one row.
     """
     known = {fact.iri: fact for fact in facts(graph, identity).values()}
-    labels = _labels(graph, None)
     changes: dict[str, set[int]] = {iri: {BEFORE_ALL_DAYS} for iri in known}
     for row in select(graph, "days", "?fact", [[None]]):
         changes[str(row["fact"])].add(int(row["day"]))
     bound: list[Sequence[Term]] = [
-        [ox.NamedNode(iri), integer(day)] for iri in sorted(changes) for day in sorted(changes[iri])
+        [ox.NamedNode(iri), integer(day), boolean(True)] for iri in sorted(changes) for day in sorted(changes[iri])
     ]
     rows: dict[tuple[str, int], list[Row]] = defaultdict(list)
-    for row in select(graph, "answers", "?fact ?asOf", bound):
+    for row in select(graph, "answers", "?fact ?asOf ?withActing", bound):
         rows[str(row["fact"]), int(row["asOf"])].append(row)
+    labels = _labels(graph, {str(row["holder"]) for own in rows.values() for row in own if "holder" in row})
     standings: list[StandingRow] = []
     coverage: list[CoverageRow] = []
     for rule in Rule:

@@ -83,6 +83,11 @@ def integer(day: int) -> ox.Literal:
     return ox.Literal(str(day), datatype=ox.NamedNode(XSD + "integer"))
 
 
+def boolean(value: bool) -> ox.Literal:
+    """Return a truth value as an xsd:boolean."""
+    return ox.Literal("true" if value else "false", datatype=ox.NamedNode(XSD + "boolean"))
+
+
 class Store:
     """A snapshot in Oxigraph, opened read-only.
 

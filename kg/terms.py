@@ -41,6 +41,12 @@ UNKNOWN: Final = "urn:dyknow:unknown:"  # + node, : property: a value that Wikid
 GREGORIAN: Final = WD + "Q1985727"
 JULIAN: Final = WD + "Q1985786"
 
+CAPACITIES: Final = ("P5102", "P2868", "P3831", "P39")
+"""The qualifiers that say in which capacity somebody holds an office; Wikidata has no single one for it."""
+
+ACTING: Final = frozenset({WD + "Q4676846", WD + "Q3153784"})
+"""What they say of one who only stands in: acting, interim."""
+
 
 class Standing(StrEnum):
     """What a holder is to a fact on a day."""

@@ -1,19 +1,24 @@
 """Statements in Wikidata's RDF become rows, whatever brought them."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kg.answers import answers
 from kg.dates import time_from_json, time_from_rdf
 from kg.errors import DataError
+from kg.identity import load
 from kg.snapshot.reading import Statement, read_graph
 from kg.snapshot.triples import ntriples
 from kg.sources.entity import Entity, Named, named, read_entities
 from kg.sources.mirror import Subject, needed, office, source, subject, value_ids
+from kg.store import Graph
 from kg.terms import EndKind
+from tests.graphs import MemoryGraph
+from tests.rdflib_route import RdflibGraph
 
 START, END = "P580", "P582"
 
@@ -180,6 +185,23 @@ def test_a_label_in_another_language_says_so() -> None:
         "/direct/P570>",
     ):
         assert part in data
+
+
+@pytest.mark.parametrize("qualifier", ["P5102", "P2868", "P3831", "P39"])
+@pytest.mark.parametrize("engine", [MemoryGraph, RdflibGraph])
+def test_who_only_stands_in_is_an_answer_and_said_so_or_none(
+    qualifier: str, engine: Callable[[str, bytes], Graph]
+) -> None:
+    stands_in = claim(2, "P6", "Q3", start=time("+2017-06-17T00:00:00Z"))
+    stands_in["qualifiers"][qualifier] = [snak(qualifier, item("Q4676846"))]
+    entity = document(claim(1, "P6", "Q2", start=time("+2010-01-01T00:00:00Z")), stands_in)
+    made = source([subject(entity, ["P6"])], {}, {"Q1": ["P6"]}, 20200101, name="test", description="A test.")
+    graph = engine("2020-01-01", ntriples(made.rows))
+    [found] = answers(graph, load(), 20170701)
+    assert [(one.entity, one.acting) for one in found.up_to_date] == [("Q3", True)]
+    [without] = answers(graph, load(), 20170701, acting=False)
+    assert [(one.entity, one.acting) for one in without.up_to_date] == [("Q2", False)]
+    assert [(one.entity, one.standing) for one in without.holders[1:]] == [("Q3", "not asked")]
 
 
 def documents(shared: Path) -> Iterator[Entity]:

@@ -24,7 +24,7 @@ from kg.snapshot.compare import By
 from kg.sources import Source, mirror
 from kg.sources.entity import Claim, Entity, named, read_entities
 from kg.sources.rdf import canonical
-from kg.store import integer, select
+from kg.store import boolean, integer, select
 from kg.terms import PQ, PS, RDFS_LABEL, WD, WDS, WIKIBASE, P, Rule, Validity
 from tests.graphs import MemoryGraph
 from tests.rdflib_route import RdflibGraph
@@ -343,8 +343,8 @@ def test_validity_of_every_real_statement_is_what_its_json_says(shared: Path, tm
         made = mirror.source(subjects, {}, wanted, 20210601, name="real", description="Real documents.")
         graph = MemoryGraph(where, take(made, tmp_path / where).read_statements())
         for year, month in ((1850, 6), (1945, 5), (1989, 11), (2004, 1), (2015, 10), (2020, 7), (2030, 1)):
-            bound = [[None, integer(year * 10000 + month * 100 + 9)]]
-            rows = select(graph, "answers", "?fact ?asOf", bound)
+            bound = [[None, integer(year * 10000 + month * 100 + 9), boolean(True)]]
+            rows = select(graph, "answers", "?fact ?asOf ?withActing", bound)
             said = {str(row["statement"]): row["validity"] for row in rows}
             expected = dict(pair for one in found.values() for pair in _judged(one, date(year, month, 9)))
             assert {node: said.get(node) for node in expected} == expected

@@ -50,6 +50,9 @@ from kg.terms import EndKind, Rule, Standing
 @click.option(
     "--all", "everyone", is_flag=True, help="In the table, show former and later holders too. JSON and CSV always do."
 )
+@click.option(
+    "--without-acting", is_flag=True, help="Whoever only stands in, as Wikidata says, is no answer; --all lists them."
+)
 @endpoint_option
 @format_option
 @places("snapshots")
@@ -59,6 +62,7 @@ def answers(
     subject: str | None,
     rule: str,
     everyone: bool,
+    without_acting: bool,
     endpoint: str | None,
     form: Format,
     places: Places,
@@ -73,7 +77,7 @@ def answers(
     same = identity.with_redirects(identity.load(), [chosen])
     with graph_of(chosen, endpoint) as graph:
         wanted = None if subject is None else find_subject(answer_sets.facts(graph, same), subject, chosen.id)
-        found = answer_sets.answers(graph, same, as_of, wanted, Rule(rule))
+        found = answer_sets.answers(graph, same, as_of, wanted, Rule(rule), acting=not without_acting)
         where = f", asked at {graph.url}" if isinstance(graph, Endpoint) else ""
     note(f"As of {format_day(as_of)}, as snapshot {describe(chosen)} has it{where}.")
     if form == "json":
@@ -122,7 +126,8 @@ def _status(one: AnswerSet) -> str:
 
 
 def _holder_cells(holder: Holder) -> tuple[object, ...]:
-    standing = f"{holder.standing.value}{' (superseded)' if holder.superseded else ''}"
+    remarks = [word for word, holds in (("superseded", holder.superseded), ("acting", holder.acting)) if holds]
+    standing = f"{holder.standing.value} ({', '.join(remarks)})" if remarks else holder.standing.value
     since = None if holder.start is None else format_span(*holder.start)
     return holder.label, standing, since, _until(holder), holder.certain, holder.team_class
 
@@ -136,7 +141,7 @@ def _until(holder: Holder) -> str | None:
 HOLDER_COLUMNS: Final = (
     "fact", "subject", "property", "office", "as_of", "snapshot", "status", "entity", "holder", "standing", "certain",
     "validity", "superseded", "start_earliest", "start_latest", "end_earliest", "end_latest", "end_kind", "class",
-    "statement",
+    "statement", "acting",
 )  # fmt: skip
 
 
@@ -182,6 +187,7 @@ def holder_json(holder: Holder) -> dict[str, Any]:
         "end_kind": holder.end_kind.value,
         "class": holder.team_class,
         "statement": holder.statement,
+        "acting": holder.acting,
     }
 
 

@@ -4,18 +4,27 @@ import builtins
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import pyoxigraph as ox
 
 from kg.dates import Day, Span, days_in_month, format_span, join_day, parse_day, split_day
 from kg.errors import SnapshotError, UsageError
-from kg.terms import DY, PQ, PS, RDF_TYPE, RDFS_LABEL, UNKNOWN, WD, WDS, WDT, WIKIBASE, EndKind, label_of, short
-
-ACTING: Final = frozenset({WD + "Q4676846", WD + "Q3153784"})
-"""What P5102, P2868, P3831 or P39 says of a holder who only stands in: acting, interim."""
-
-_CAPACITIES: Final = ("P5102", "P2868", "P3831", "P39")
+from kg.terms import (
+    ACTING,
+    CAPACITIES,
+    DY,
+    PQ,
+    PS,
+    RDF_TYPE,
+    RDFS_LABEL,
+    UNKNOWN,
+    WDS,
+    WDT,
+    WIKIBASE,
+    EndKind,
+    label_of,
+    short,
+)
 
 
 @dataclass(frozen=True)
@@ -143,7 +152,7 @@ def _statements(graph: _Graph, fact: str) -> Iterator[Statement]:
             start_kind=graph.one(iri, DY + "startKind") or "known",
             replaces=_sorted(graph.all(iri, PQ + "P1365")),
             replaced_by=_sorted(graph.all(iri, PQ + "P1366")),
-            acting=any(value in ACTING for prop in _CAPACITIES for value in graph.all(iri, PQ + prop)),
+            acting=any(value in ACTING for prop in CAPACITIES for value in graph.all(iri, PQ + prop)),
             instance_of=_sorted(graph.all(holder, WDT + "P31")) if holder else (),
             died=_died(graph.all(holder, WDT + "P570")) if holder else None,
         )

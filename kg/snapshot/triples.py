@@ -207,6 +207,8 @@ def _bound_triples(row: Row, node: str) -> Triples:
         if time is not None:
             yield node, _iri(f"{DY}{name}Earliest"), _typed(time.span[0], "integer")
             yield node, _iri(f"{DY}{name}Latest"), _typed(time.span[1], "integer")
+    if row.acting:
+        yield node, _iri(DY + "acting"), _typed("true", "boolean")
     if row.end is not None and row.end.is_day:
         yield node, _iri(DY + "dayAfterEnd"), _typed(next_day(row.end.span[0]), "integer")
 

@@ -35,6 +35,7 @@ class Row:
         aliases: Other English names of the holder.
         whole: Whether the source holds the whole history of the fact.
         statement: IRI of the statement's node, where the source has one; without it the node is named by a hash.
+        acting: The holder only stands in.
         triples: The triples of statement, subject and value as Wikidata's RDF has them. Where they are given they stand
             in the snapshot as they are, and only our own bounds and facts are added.
     """
@@ -58,6 +59,7 @@ class Row:
     aliases: tuple[str, ...] = ()
     whole: bool = True
     statement: str | None = None
+    acting: bool = False
     triples: tuple[Triple, ...] = ()
 
 

@@ -10,15 +10,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
-import pyoxigraph as ox
-
 from kg.dates import Day, Time, time_from_rdf
 from kg.errors import DataError
 from kg.sources import Row, Source, Triple
 from kg.sources.entity import Entity, Named
-from kg.sources.rdf import StatementRdf, statements
+from kg.sources.rdf import StatementRdf, language_literal, statements
 from kg.sources.reviewed import property_labels, team_classes
 from kg.terms import (
+    ACTING,
+    CAPACITIES,
     OWL_SAME_AS,
     PQ,
     PQV,
@@ -129,6 +129,10 @@ class _Read:
         if bound.unknown:
             return None, EndKind.UNKNOWN
         return None, EndKind.NO_VALUE if WDNO + "P582" in self.all(RDF_TYPE) else EndKind.OPEN
+
+    @property
+    def acting(self) -> bool:
+        return any(value in ACTING for prop in CAPACITIES for value in self.all(PQ + prop))
 
     def value(self) -> str | None:
         """Return the IRI of the main value; None for "no value"; raises where it is no entity."""
@@ -279,6 +283,7 @@ class _Reading:
             rank=read.rank,
             team_class=_team_class(holder) if prop == "P54" and holder else None,
             statement=statement.node,
+            acting=read.acting,
             triples=(*statement.triples, *_label(one.id, one.label), *_named(holder)),
         )
 
@@ -298,7 +303,7 @@ def _team_class(team: Named) -> str | None:
 
 
 def _label(item: str, label: tuple[str, str] | None) -> list[Triple]:
-    return [(f"<{WD}{item}>", f"<{RDFS_LABEL}>", str(ox.Literal(label[0], language=label[1])))] if label else []
+    return [(f"<{WD}{item}>", f"<{RDFS_LABEL}>", language_literal(*label))] if label else []
 
 
 def _named(one: Named | None) -> list[Triple]:
@@ -307,7 +312,7 @@ def _named(one: Named | None) -> list[Triple]:
         return []
     node = f"<{WD}{one.asked}>"
     found = _label(one.asked, one.label)
-    found += [(node, f"<{SKOS_ALT}>", str(ox.Literal(text, language=language))) for text, language in one.aliases]
+    found += [(node, f"<{SKOS_ALT}>", language_literal(text, language)) for text, language in one.aliases]
     found += [(node, f"<{WDT}P31>", f"<{WD}{item}>") for item in one.instance_of]
     found += [(node, f"<{WDT}P570>", f'"{lexical}"^^<{XSD}dateTime>') for lexical in one.died]
     return found

@@ -306,6 +306,18 @@ def literal(text: str) -> str:
 
 
 @lru_cache(maxsize=4096)
+def language_literal(text: str, code: str) -> str:
+    """Return a text in a language as N-Triples writes it; without the language where its code is no tag.
+
+    >>> language_literal("Ada", "en"), language_literal("Ada", "no tag")
+    ('"Ada"@en', '"Ada"')
+    """
+    try:
+        return f"{literal(text)}@{_language(code)}"
+    except _Bad:
+        return literal(text)
+
+
 def _language(code: str) -> str:
     """Return the language tag of a text: Wikidata's code, but for one; in lower case, as RDF stores keep it."""
     try:
