@@ -16,7 +16,7 @@ from kg.store import open_store
 THREADS = 2
 BATCH = 96
 SCORED = 24
-ONE_BY_ONE = 8  # questions asked the slow way; the rest would take minutes and say the same
+ONE_BY_ONE = 6  # questions asked the slow way; the rest would take minutes and say the same
 
 
 class Measured(NamedTuple):

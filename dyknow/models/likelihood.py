@@ -1,14 +1,14 @@
 """Which of several answers a model finds likely: what it believes where its own words wander.
 
 Each answer is scored as the continuation of the question. The question is computed once and its keys and values are
-shared by all its answers. Questions of one length go in one batch, and answers of one length in a part of it, so that
-nothing is padded.
+shared by all its answers. Questions of like length go in one batch, and answers of one length in a part of it, so that
+no answer is padded.
 """
 
 import copy
 import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
@@ -126,16 +126,15 @@ def _rows(model: Local, asked: Sequence[tuple[Question, Sequence[str]]]) -> list
 
 def _scored(model: Local, rows: Sequence[_Row], size: int) -> Iterator[tuple[_Row, float]]:
     """Yield each row with its log-probability; after a batch that does not fit all are half as large."""
-    for _, group in groupby(rows, key=lambda row: len(row.shared)):
-        waiting = list(group)
-        while waiting:
-            batch = waiting[:size]
-            logprobs = _try(model, batch)
-            if logprobs is None:
-                size = len(batch) // 2
-                continue
-            del waiting[: len(batch)]
-            yield from zip(batch, logprobs, strict=True)
+    waiting = list(rows)
+    while waiting:
+        batch = waiting[:size]
+        logprobs = _try(model, batch)
+        if logprobs is None:
+            size = len(batch) // 2
+            continue
+        del waiting[: len(batch)]
+        yield from zip(batch, logprobs, strict=True)
 
 
 def _try(model: Local, batch: Sequence[_Row]) -> list[float] | None:
@@ -156,49 +155,77 @@ def _try(model: Local, batch: Sequence[_Row]) -> list[float] | None:
 
 
 def _after_prefix(model: Local, batch: Sequence[_Row]) -> list[float]:
-    """Score tails behind prefixes of one length: the prefixes once, then every tail on a copy of its prefix's cache."""
+    """Score tails behind their prefixes: the prefixes once, then every tail on a copy of its prefix's cache."""
     torch = need("torch")
     parameters = inspect.signature(model.model.forward).parameters
-    last = {"logits_to_keep": 1} if "logits_to_keep" in parameters else {}
     name = "cache" if "cache" in parameters else "past_key_values"  # as transformers called it before 5.24
     prefixes, places = _distinct(batch)
-    first = model.model(_ids(model, prefixes), use_cache=True, **last)
+    ids, mask = _padded(model, prefixes, before=True)
+    last = {"logits_to_keep": 1} if "logits_to_keep" in parameters else {}
+    first = model.model(ids, **_seen(parameters, mask, ids.shape[1]), use_cache=True, **last)
     cache = first.get(name)
     copied = hasattr(cache, "batch_select_indices")
 
     def logits(rows: list[int]) -> Any:  # noqa: ANN401
-        if not copied:
-            return _whole(model, [batch[row] for row in rows])
         own = [places[row] for row in rows]
         start = first.logits[:, -1:][own]  # (rows, 1, vocabulary)
         tails = [batch[row].tail[:-1] for row in rows]
+        if not copied:
+            return torch.cat([_whole(model, batch[row]) for row in rows])
         if not tails[0]:
             return start
+        read = _ids(model, tails)
         memory = copy.deepcopy(cache)
-        memory.batch_select_indices(torch.tensor(own, device=start.device))
-        rest = model.model(_ids(model, tails), use_cache=True, **{name: memory}).logits
+        memory.batch_select_indices(torch.tensor(own, device=read.device))
+        seen = _seen(parameters, torch.cat([mask[own], torch.ones_like(read)], dim=1), read.shape[1])
+        rest = model.model(read, **seen, use_cache=True, **{name: memory}).logits
         return torch.cat([start, rest], dim=1)
 
     return _by_length(model, batch, logits)
 
 
-def _whole(model: Local, batch: Sequence[_Row]) -> Any:  # noqa: ANN401
-    """Return the logits of tails with nothing shared, for models whose memory of a prefix cannot be copied."""
-    whole = _ids(model, [[*row.shared, *row.tail[:-1]] for row in batch])
-    return model.model(whole, use_cache=False).logits[:, len(batch[0].shared) - 1 :]
+def _seen(parameters: Collection[str], mask: Any, length: int) -> dict[str, Any]:  # noqa: ANN401
+    """Return what tells a model which tokens are padding, and where in its text each of the last ``length`` stands."""
+    places = (mask.cumsum(-1) - 1).clamp_min(0)[:, -length:]
+    # Some families reckon distances from the mask itself.
+    return {"attention_mask": mask} | ({"position_ids": places} if "position_ids" in parameters else {})
+
+
+def _padded(model: Local, rows: Sequence[Sequence[int]], *, before: bool) -> tuple[Any, Any]:
+    """Return rows of token ids made equally long, and the mask that says which are real."""
+    width = max(len(row) for row in rows)
+    ids, mask = [], []
+    for row in rows:
+        missing = width - len(row)
+        padding, hidden = [model.pad()] * missing, [0] * missing
+        ids.append([*padding, *row] if before else [*row, *padding])
+        mask.append(hidden + [1] * len(row) if before else [1] * len(row) + hidden)
+    return _ids(model, ids), _ids(model, mask)
+
+
+def _whole(model: Local, row: _Row) -> Any:  # noqa: ANN401
+    """Return the logits of a tail with nothing shared, for models whose memory of a prefix cannot be copied."""
+    whole = _ids(model, [[*row.shared, *row.tail[:-1]]])
+    return model.model(whole, use_cache=False).logits[:, len(row.shared) - 1 :]
 
 
 def _with_encoder(model: Local, batch: Sequence[_Row]) -> list[float]:
     """Score what a decoder says about texts that the encoder reads once each."""
     texts, places = _distinct(batch)
-    read = model.model.get_encoder()(_ids(model, texts)).last_hidden_state
+    ids, mask = _padded(model, texts, before=False)
+    read = model.model.get_encoder()(ids, attention_mask=mask).last_hidden_state
     start = model.decoder_start()
     output = need("transformers").modeling_outputs.BaseModelOutput
 
     def logits(rows: list[int]) -> Any:  # noqa: ANN401
-        encoded = output(last_hidden_state=read[[places[row] for row in rows]])
+        own = [places[row] for row in rows]
         tails = _ids(model, [start + batch[row].tail[:-1] for row in rows])
-        found = model.model(encoder_outputs=encoded, decoder_input_ids=tails, use_cache=False)
+        found = model.model(
+            encoder_outputs=output(last_hidden_state=read[own]),
+            attention_mask=mask[own],
+            decoder_input_ids=tails,
+            use_cache=False,
+        )
         return found.logits[:, len(start) - 1 :]
 
     return _by_length(model, batch, logits)
