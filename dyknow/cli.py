@@ -5,7 +5,7 @@ from importlib import metadata
 
 import click
 
-from dyknow.commands import asking, comparing, graph, judging, pages, resolving, running, snapshots
+from dyknow.commands import asking, comparing, discovering, graph, judging, pages, resolving, running, snapshots
 from dyknow.commands.common import Group, debug_option
 
 SHORTEST = """\
@@ -65,7 +65,8 @@ for _command in (comparing.diff, comparing.check, comparing.redirects):
     snapshots.snapshots.add_command(_command)
 
 
-asking.benchmark.add_command(resolving.resolve)
+for _command in (resolving.resolve, discovering.discover):
+    asking.benchmark.add_command(_command)
 
 
 def main() -> None:

@@ -90,6 +90,7 @@ INSIDE = {
         "snapshots",
         "comparing",
         "resolving",
+        "discovering",
         "options",
         "asking",
         "running",

@@ -224,6 +224,11 @@ def source(
         notes = [*notes, f"{skipped} statements whose value is no entity were left out."]
     if odd:
         notes = [*notes, f"{odd} statements have a value that could not be read, or a day that is none and was mended."]
+    if unknown := sorted(
+        {row.holder_id for row in rows if row.property == "P54" and row.team_class is None and row.holder_id}
+    ):
+        shown = ", ".join(unknown[:20]) + (" …" if len(unknown) > 20 else "")
+        notes = [*notes, f"{len(unknown)} teams are of a class that kg/data/team-classes.csv does not know: {shown}"]
     return Source(
         rows,
         name,
