@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks import answers as store_of
+from benchmarks import dumps, models
 from dyknow import analysis, named, results
 from dyknow.match import Candidate, match
 from kg import answers, identity
@@ -69,6 +71,11 @@ def answering() -> None:
 
 if __name__ == "__main__":
     answering()
+    for size in (2_000_000, 10_000_000):
+        print(store_of.show(store_of.measure(size)))
+    dumps.measure()
+    for one in models.measure():
+        print(one)
     matching()
     with tempfile.TemporaryDirectory() as made:
         scoring(Path(made))

@@ -1,0 +1,1 @@
+"""Speed and memory, measured by hand: ``make bench``. Never a timed test."""
