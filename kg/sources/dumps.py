@@ -42,6 +42,7 @@ _FEED: Final = 64 << 10  # compressed bytes inflated at once; a piece of text is
 _LONGEST: Final = 128 << 20  # bytes of one line; Wikidata's largest entities have about five million
 _AHEAD: Final = 4  # blocks handed out or waiting to be written, per worker
 _MOST_WORKERS: Final = 8  # beyond them disk or decompression is the limit, and only memory grows
+_FEW_CORES: Final = 6  # so many undo bzip2 more slowly than one reads the text
 _SMALL: Final = 4 << 20  # bytes of a file that is read before other processes have started
 _BOM: Final = b"\xef\xbb\xbf"
 _AGAIN: Final = "Download it again and compare its checksum with the one published beside it."
@@ -200,7 +201,7 @@ def _read(
     if not wanted.properties and not wanted.subjects:
         raise UsageError("Nothing is asked for of the dump.", hint="Name a property, e.g. P6, or a subject.")
     before = _stat(path)
-    count = workers or _workers(before.st_size)
+    count = workers or _workers(path, before.st_size)
     shape, text, taken, revision = _Shape(str(path)), 0, 0, 0
     with closing(_findings(path, wanted, count)) as findings:
         for block, found in findings:
@@ -223,8 +224,13 @@ def _stat(path: Path) -> os.stat_result:
         raise DataError(f"{path} cannot be read: {error.strerror}.", hint="Is the path right?") from None
 
 
-def _workers(size: int) -> int:
-    return 1 if size < _SMALL else min(_cores(), _MOST_WORKERS)
+def _workers(path: Path, size: int) -> int:
+    if size < _SMALL:
+        return 1
+    with path.open("rb") as file:
+        inflates_by_itself = file.read(3) == b"BZh"
+    # Threads that undo bzip2 need no interpreter and take all cores; what they give, one process reads beside them.
+    return 1 if inflates_by_itself and _cores() <= _FEW_CORES else min(_cores(), _MOST_WORKERS)
 
 
 def _cores() -> int:
