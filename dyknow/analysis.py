@@ -3,7 +3,7 @@
 The figures come from the macros of results.duckdb; nothing here computes a verdict.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final, NamedTuple
 
 import duckdb
@@ -12,6 +12,9 @@ from dyknow.results import Table, run_sql
 from kg.dates import parse_day
 from kg.errors import UsageError
 from kg.resources import query
+
+RELEASE: Final = "release"
+"""Stands for a day where each run is to be judged as of the day its model came out."""
 
 MUCH_OUTDATED: Final = 40.0
 """Per cent of outdated facts above which the study marks a model with a dagger."""
@@ -56,16 +59,48 @@ class Inconsistency(NamedTuple):
     value: float | None
 
 
-class Scores(NamedTuple):
-    """The study's tables for one date."""
+class Moment(NamedTuple):
+    """The day a run is judged as of, where that is the day its model came out."""
 
-    as_of: str
+    run: str
+    day: str
     snapshot: str
+    known: str  # "day", or "year": it is the last day of that
+    source: str | None  # who says so
+
+    @property
+    def text(self) -> str:
+        """The day, marked where only the year is known."""
+        return f"≤{self.day}" if self.known == "year" else self.day
+
+
+class SinceRelease(NamedTuple):
+    """How many of n facts were outdated at release already, and have become outdated since; shares in per cent."""
+
+    run: str
+    title: str
+    year: int | None
+    prefixed: bool
+    released: str
+    domain: str  # or "all"
+    n: int  # facts that are covered and complete on both days
+    outdated_at_release: int
+    outdated_since: int
+    outdated_at_release_share: float
+    outdated_since_share: float
+
+
+class Scores(NamedTuple):
+    """The study's tables for one date, or for the day each model came out."""
+
+    as_of: str  # a day, or "release"
+    snapshot: str  # several, with commas, where days are
     judge: str
     rule: str
     table1: tuple[Rates, ...]
     table5: tuple[Rates, ...]
     table2: tuple[Inconsistency, ...]
+    moments: tuple[Moment, ...] = ()  # of the runs, where as_of is "release"
 
 
 class Sampled(NamedTuple):
@@ -161,6 +196,8 @@ def score(
 ) -> Scores:
     """Return Tables 1/4, 5 and 2 as of a day, for all runs or the named ones.
 
+    With "release" for a day each run is judged as of the day its model came out; those without one are left out.
+
     Raises:
         UsageError: a run is not there, the judge has judged nothing, or the day is no date.
         QueryError: the snapshot is not there, or the judge judged for another day.
@@ -174,12 +211,13 @@ def score(
 
     return Scores(
         as_of=as_of,
-        snapshot=snapshot_for(connection, as_of, known_at),
+        snapshot=snapshot_for(connection, as_of, known_at, chosen),
         judge=judge,
         rule=rule,
         table1=tuple(Rates(*row) for row in table("table1")),
         table5=tuple(Rates(*row) for row in table("table5")),
         table2=tuple(Inconsistency(*row) for row in table("table2")),
+        moments=tuple(moments(connection, known_at, chosen)) if as_of == RELEASE else (),
     )
 
 
@@ -230,6 +268,58 @@ def mass(
     return found
 
 
+def since_release(
+    connection: duckdb.DuckDBPyConnection,
+    as_of: str,
+    known_at: str | None = None,
+    *,
+    judge: str = "match",
+    rule: str = "latest",
+    runs: Sequence[str] | None = None,
+) -> list[SinceRelease]:
+    """Return what was outdated when each model came out and what has become outdated until a day, by domain.
+
+    Runs without a known release, and those of models that came out after the day, are left out.
+
+    Raises:
+        UsageError: as for `score`; or no run is left.
+    """
+    chosen = _chosen(connection, judge, runs)
+    parse_day(as_of)
+    values = {"as_of": as_of, "known_at": known_at, "judge": judge, "rule": rule}
+    statement = (
+        "SELECT * REPLACE (CAST(s.released AS VARCHAR) AS released)"
+        " FROM since_release($as_of, known_at := $known_at, judge := $judge, rule := $rule) AS s"
+    )
+    found = [SinceRelease(*row) for row in run_sql(connection, statement, values).rows if row[0] in chosen]
+    if not found:
+        raise UsageError(f"No run is of a model known to have come out by {as_of}.", hint=_RELEASE_HINT)
+    return found
+
+
+def moments(
+    connection: duckdb.DuckDBPyConnection, known_at: str | None = None, runs: Collection[str] | None = None
+) -> list[Moment]:
+    """Return the day each run's model came out, oldest first, and the snapshot that its verdicts as of then rest on.
+
+    Raises:
+        UsageError: none of the runs has one.
+        QueryError: the snapshot is not there.
+    """
+    statement = (
+        "SELECT m.run, CAST(m.on_date AS VARCHAR), m.snapshot, r.release_known, r.release_source"
+        " FROM moments('release', known_at := $known_at) AS m JOIN runs AS r ON r.run = m.run ORDER BY m.on_date, m.run"
+    )
+    rows = run_sql(connection, statement, {"known_at": known_at}).rows
+    found = [Moment(*row) for row in rows if runs is None or row[0] in runs]
+    if not found:
+        raise UsageError("Of no run it is known when its model came out.", hint=_RELEASE_HINT)
+    return found
+
+
+_RELEASE_HINT: Final = "Say so when asking: --year 2024, or `released = 2024-05-01` in a file for --settings."
+
+
 def _chosen(connection: duckdb.DuckDBPyConnection, judge: str, runs: Sequence[str] | None) -> set[str]:
     """Return the runs a table shows: those asked for, else all that the judge has judged."""
     known = {row[0] for row in run_sql(connection, "SELECT run FROM runs").rows}
@@ -245,13 +335,19 @@ def _chosen(connection: duckdb.DuckDBPyConnection, judge: str, runs: Sequence[st
     return found
 
 
-def snapshot_for(connection: duckdb.DuckDBPyConnection, as_of: str, known_at: str | None) -> str:
-    """Return the snapshot that verdicts as of a day rest on: the named one, or as the macro ``verdicts`` chooses.
+def snapshot_for(
+    connection: duckdb.DuckDBPyConnection, as_of: str, known_at: str | None, runs: Collection[str] | None = None
+) -> str:
+    """Return the snapshot that verdicts as of a day rest on: the named one, or as the macro ``moments`` chooses.
+
+    Of the days these runs' models came out ("release") it is one or several, with commas between.
 
     Raises:
         UsageError: the text is not a date, or there is no such snapshot.
     """
-    day = parse_day(as_of)
+    if as_of == RELEASE and known_at is None:
+        return ", ".join(sorted({moment.snapshot for moment in moments(connection, runs=runs)}))
+    day = parse_day(as_of) if as_of != RELEASE else 0
     known = {str(name): of for name, of in run_sql(connection, "SELECT snapshot, day FROM snapshots ORDER BY day").rows}
     if not known:
         raise UsageError("There is no snapshot.", hint="Take one: dyknow snapshot take --help")

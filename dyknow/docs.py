@@ -58,6 +58,10 @@ The macros `verdicts`, `soft`, `table1`, `table5`, `table2` and `samples` take
 `(as_of, known_at := NULL, judge := 'match', rule := 'latest')`, for example `FROM table1('2023-12-18')`. Where several
 answers to each question were drawn, `soft`, `table1` and `table2` judge one of them, `sample := 0`. `beliefs` and
 `mass`, of models whose holders were scored by likelihood, take `(as_of, known_at := NULL, rule := 'latest')`.
+
+For `as_of` all of them take `'release'`, too: each run is then judged as of the day its model came out. `moments`, with
+`(as_of, known_at := NULL, rule := 'latest')`, tells that day and the snapshot of each run. `since_release`, with the
+options of `table1`, counts what was outdated on that day and what has become outdated from then until `as_of`.
 """
 
 

@@ -21,6 +21,7 @@ import orjson
 from dyknow import benchmark, named
 from dyknow.journal import RunInfo, find_runs, judgments, key_of, likelihoods, questions, responses
 from dyknow.match import ALIASES_DIGEST, MATCHER_VERSION, Candidate, candidates_digest, match
+from dyknow.models import presets
 from kg import identity
 from kg.answers import NameRow, facts, names, timeline
 from kg.errors import QueryError, RunError
@@ -31,7 +32,9 @@ from kg.store import open_store
 Progress = Callable[[str], None]
 _MatchKey = tuple[str, str, str]  # response digest, fact, candidates digest
 
-MACROS: Final = ("verdicts", "soft", "table1", "table5", "table2", "samples", "beliefs", "mass")
+MACROS: Final = (
+    "moments", "verdicts", "soft", "table1", "table5", "table2", "samples", "beliefs", "mass", "since_release",
+)  # fmt: skip
 TABLES: Final = (
     "snapshots",
     "facts",
@@ -172,6 +175,7 @@ def _sha256(*parts: bytes) -> str:
 def _fingerprint(runs: Sequence[RunInfo], snapshots: Sequence[Snapshot]) -> str:
     """Return a digest of all that the rows depend on."""
     parts = [_code_digest(), identity.load().digest, ALIASES_DIGEST, MATCHER_VERSION, benchmark.load().digest]
+    parts += [_sha256(presets.TABLE.read_bytes())]
     parts += [f"{snapshot.id} {_timeline_key(snapshot)}" for snapshot in snapshots]
     for run in runs:
         files = sorted([*run.path.glob("*.json"), *run.path.glob("*.jsonl"), *run.path.glob("judgments/*.jsonl")])
@@ -415,7 +419,33 @@ def _run_row(run: RunInfo) -> dict[str, Any]:
         "prefixed": bool(run.info.get("prefixed")),
         "model": model.get("name"),
         "samples": run.samples,
+        **_release(run)._asdict(),
     }
+
+
+class _Release(NamedTuple):
+    released: str | None
+    release_known: str | None
+    release_source: str | None
+
+
+def _release(run: RunInfo) -> _Release:
+    """Return when a run's model came out: as the run says, else by the day of its preset, else the last day of a year.
+
+    A preset does not speak against the year that someone gave to a run of their own. The study's year does not speak
+    against a preset: it is the year of the model, and the day is that of the version that was asked.
+    """
+    said, year = run.info.get("released") or {}, run.info.get("release_year")
+    if said.get("day"):
+        return _Release(said["day"], "day", said.get("source"))
+    preset = presets.find((run.info.get("model") or {}).get("name") or run.id)
+    if preset and preset.released and (run.info.get("kind") != "asked" or year in (None, preset.released.year)):
+        return _Release(preset.released.isoformat(), "day", preset.sources.get("released"))
+    if year is None and preset and preset.year:
+        return _Release(f"{preset.year:04}-12-31", "year", preset.sources.get("year"))
+    if year is None:
+        return _Release(None, None, None)
+    return _Release(f"{year:04}-12-31", "year", "the year given with the run")
 
 
 def _response_rows(run: RunInfo) -> Iterator[dict[str, Any]]:

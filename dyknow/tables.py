@@ -7,7 +7,7 @@ import csv
 import io
 import json
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
@@ -15,7 +15,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from dyknow.analysis import Change, Inconsistency, Rates, Scores, long_rows
+from dyknow.analysis import RELEASE, Change, Inconsistency, Rates, Scores, SinceRelease, long_rows
 
 Format = Literal["table", "json", "csv"]
 
@@ -130,6 +130,13 @@ def named(title: str, year: int | None, prefixed: bool) -> str:
     return f"{title}{'*' if prefixed else ''}{f' {year}' if year else ''}"
 
 
+def _name(scores: Scores, row: Rates | Inconsistency) -> Text:
+    """Return a run's title as a cell; where each run has its own day, with that instead of the year."""
+    day = next((moment.text for moment in scores.moments if moment.run == row.run), None)
+    name = named(row.title, None if day else row.year, row.prefixed)
+    return Text(printable(f"{name} {day}" if day else name))
+
+
 def whole(value: float | None) -> str:
     """Return a rate as the study prints it: whole per cent, half up; a dash where nothing was judged.
 
@@ -152,7 +159,8 @@ def score_text(scores: Scores, width: int = WIDTH, colour: bool = False) -> str:
 def heading(scores: Scores) -> str:
     """Return the sentence that says as of when, by which snapshot and by whom the tables were judged."""
     rule = "" if scores.rule == "latest" else f", rule {scores.rule}"
-    return f"as of {scores.as_of} (snapshot {scores.snapshot}, judge {scores.judge}{rule})"
+    day = "each release" if scores.as_of == RELEASE else scores.as_of
+    return f"as of {day} (snapshot {scores.snapshot}, judge {scores.judge}{rule})"
 
 
 def footnotes(scores: Scores) -> str:
@@ -167,20 +175,22 @@ def footnotes(scores: Scores) -> str:
         lines.append(f"Not covered by the snapshot, so in no n: up to {left_out} facts a run.")
     if unfinished := [rate.title for rate in scores.table1 if rate.domain == "all" and rate.incomplete]:
         lines.append(f"Facts with unanswered phrasings, in no n either: {', '.join(unfinished)}.")
+    if any(moment.known == "year" for moment in scores.moments):
+        lines.append("≤ of the release only the year is known: judged as of its last day.")
     return "\n".join(lines) + "\n"
 
 
 def table1(scores: Scores) -> RenderableType:
     """Return Table 1 (with the open models of Table 4): rates by domain, the best of a fact's phrasings."""
-    return _rate_table(f"Table 1  {heading(scores)}", scores.table1, with_marks=True)
+    return _rate_table(f"Table 1  {heading(scores)}", scores, scores.table1, with_marks=True)
 
 
 def table5(scores: Scores) -> RenderableType:
     """Return Table 5: rates by domain, the average over a fact's phrasings."""
-    return _rate_table(f"Table 5, average  {heading(scores)}", scores.table5, with_marks=False)
+    return _rate_table(f"Table 5, average  {heading(scores)}", scores, scores.table5, with_marks=False)
 
 
-def _rate_table(title: str, rates: Sequence[Rates], with_marks: bool) -> RenderableType:
+def _rate_table(title: str, scores: Scores, rates: Sequence[Rates], with_marks: bool) -> RenderableType:
     domains = domains_of(rates)
     table = _plain()
     table.add_column("model", overflow="fold", max_width=24)
@@ -188,9 +198,8 @@ def _rate_table(title: str, rates: Sequence[Rates], with_marks: bool) -> Rendera
         # One column a domain, its four figures set by hand: a heading over several columns is more than rich can do.
         table.add_column(f"{domain:>{_BLOCK}}\n{'up':>3} {'out':>4} {'irr':>4} {'n':>4}", no_wrap=True)
     for own in _by_run(rates):
-        first = next(iter(own.values()))
         cells = [_rate_cell(own.get(domain), with_marks) for domain in domains]
-        table.add_row(Text(printable(named(first.title, first.year, first.prefixed))), *cells)
+        table.add_row(_name(scores, next(iter(own.values()))), *cells)
     return _titled(title, table)
 
 
@@ -220,8 +229,7 @@ def table2(scores: Scores) -> RenderableType:
     table.add_column("inconsistent", justify="right")
     table.add_column("n", justify="right")
     for row in scores.table2:
-        name = named(row.title, row.year, row.prefixed)
-        table.add_row(Text(printable(name)), _one_decimal(row), str(row.n))
+        table.add_row(_name(scores, row), _one_decimal(row), str(row.n))
     return _titled(f"Table 2, inconsistency  {heading(scores)}", table)
 
 
@@ -231,11 +239,13 @@ def _one_decimal(row: Inconsistency) -> str:
 
 def score_json(scores: Scores) -> dict[str, Any]:
     """Return the tables for JSON: what they were made of, then their rows with every figure."""
+    released = {"released": [moment._asdict() for moment in scores.moments]} if scores.moments else {}
     return {
         "as_of": scores.as_of,
         "snapshot": scores.snapshot,
         "judge": scores.judge,
         "rule": scores.rule,
+        **released,
         "table1": [rates_json(rate) for rate in scores.table1],
         "table5": [rates_json(rate) for rate in scores.table5],
         "table2": [{"run": r.run, "title": r.title, "n": r.n, "value": rounded(r.value)} for r in scores.table2],
@@ -269,18 +279,42 @@ def rounded(value: float | None) -> float | None:
 
 
 def score_csv(scores: Sequence[Scores]) -> str:
-    """Return the tables of one date or several, long: one figure a line."""
-    several = len(scores) > 1
+    """Return the tables of one date or several, long: one figure a line, with its day where there are several."""
+    several = len(scores) > 1 or any(one.moments for one in scores)
     columns = ("as_of", *LONG_COLUMNS) if several else LONG_COLUMNS
     rows: list[tuple[object, ...]] = []
     for one in scores:
+        days = {moment.run: moment.day for moment in one.moments}
         for row in long_rows(one):
             values = (row.table, row.run, row.domain, row.measure, row.n, rounded(row.value))
-            rows.append((one.as_of, *values) if several else values)
+            rows.append((days.get(row.run, one.as_of), *values) if several else values)
     return as_csv(columns, rows)
 
 
 # Several runs, several days
+
+
+def since_release(rows: Sequence[SinceRelease], years: Collection[str], title: str, form: Format) -> Listing:
+    """Return what was outdated at release and what has become so since, by run and domain.
+
+    Args:
+        rows: The figures.
+        years: The runs of whose release only the year is known.
+        title: What stands above them.
+        form: As JSON and CSV every figure goes under its own name; a table has short ones.
+    """
+    if form != "table":
+        found = [[rounded(value) if isinstance(value, float) else value for value in row] for row in rows]
+        return Listing(SinceRelease._fields, found)
+    columns = ("model", "released", "domain", "at release", "%", "since", "%", "of")
+    return Listing(columns, [_since_row(row, row.run in years) for row in rows], title)
+
+
+def _since_row(row: SinceRelease, year_only: bool) -> tuple[object, ...]:
+    first = row.domain == "all"
+    about = (named(row.title, None, row.prefixed), f"{'≤' if year_only else ''}{row.released}") if first else ("", "")
+    shares = [int(share + 0.5) for share in (row.outdated_at_release_share, row.outdated_since_share)]
+    return (*about, row.domain, row.outdated_at_release, shares[0], row.outdated_since, shares[1], row.n)
 
 
 class Shift(NamedTuple):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from dyknow.analysis import RELEASE
 from dyknow.tables import WIDTH, Format, Listing
 from kg.dates import Day, format_day, parse_day
 from kg.errors import DyknowError, SnapshotError, UsageError
@@ -146,6 +147,19 @@ def as_of_option(multiple: bool = False, required: bool = True) -> Callable[[F],
         help=f"The day of the world to ask about, as 2023-12-18, or `today`.{again}",
     )
 
+
+def _day_or_release(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    return RELEASE if value == RELEASE else format_day(DAY.convert(value, param, ctx))
+
+
+as_of_or_release_option = click.option(
+    "--as-of",
+    required=True,
+    callback=_day_or_release,
+    metavar="DATE",
+    help="The day of the world to ask about, as 2023-12-18, or `today`; or `release`: for each run the day its model "
+    "came out.",
+)
 
 known_at_option = click.option(
     "--known-at",

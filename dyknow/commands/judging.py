@@ -6,11 +6,12 @@ import click
 import duckdb
 
 from dyknow import analysis, results
-from dyknow.analysis import Explanation
+from dyknow.analysis import RELEASE, Explanation, Moment
 from dyknow.commands.common import (
     Group,
     Places,
     as_of_option,
+    as_of_or_release_option,
     colour,
     command,
     day_text,
@@ -28,7 +29,7 @@ from dyknow.commands.common import (
 )
 from dyknow.journal import find_runs
 from dyknow.judges import Agreement, Judged, Share, agreement, read_labels
-from dyknow.tables import Format, Listing, as_json, printable, score_csv, score_json, score_text
+from dyknow.tables import Format, Listing, as_json, printable, score_csv, score_json, score_text, since_release
 from kg.dates import Day, format_day, parse_day
 from kg.errors import UsageError
 from kg.resources import query
@@ -67,11 +68,13 @@ def known_runs(places: Places, names: tuple[str, ...]) -> list[str] | None:
     epilog=example(
         "dyknow score --as-of 2023-12-18",
         "dyknow score --as-of today --format csv",
+        "dyknow score --as-of release",
+        "dyknow score --as-of 2025-11-30 --table since-release",
         "dyknow score --as-of 2023-12-18 --table samples --run gpt2-xl",
         "dyknow score --as-of 2023-12-18 --table beliefs",
     )
 )
-@as_of_option()
+@as_of_or_release_option
 @known_at_option
 @judge_option
 @rule_option
@@ -79,17 +82,18 @@ def known_runs(places: Places, names: tuple[str, ...]) -> list[str] | None:
 @click.option(
     "--table",
     "which",
-    type=click.Choice(["study", "samples", "beliefs"]),
+    type=click.Choice(["study", "samples", "beliefs", "since-release"]),
     default="study",
     show_default=True,
     help="`study`: Tables 1, 5 and 2. `samples`: of runs with several answers to a question, how often each fact's are "
     "up to date, out of date or other, and how far the model agrees with itself. `beliefs`: of runs whose holders were "
-    "scored by likelihood, how probable up-to-date and outdated ones are held.",
+    "scored by likelihood, how probable up-to-date and outdated ones are held. `since-release`: how many facts were "
+    "outdated when the model came out, and how many were right then and have become outdated until --as-of.",
 )
 @format_option
 @places("snapshots", "runs", "database")
 def score(
-    as_of: Day,
+    as_of: str,
     known_at: str | None,
     judge: str,
     rule: str,
@@ -102,16 +106,22 @@ def score(
 
     Table 1 (with 4) takes the best of a fact's phrasings: up to date, else out of date, else irrelevant. Table 5 is the
     average over the phrasings; Table 2 says how often a fact's phrasings get different answers. Of several answers to a
-    question the first is taken, and in Table 5 the average. Nothing is asked anew.
+    question the first is taken, and in Table 5 the average. Nothing is asked anew. As of `release` each model is judged
+    by what was so on the day it came out, which its run or preset tells; where only the year is known, its last day.
     """
     chosen = known_runs(places, names)
     if known_at is not None:
         places.named(known_at)
+    if which == "since-release":
+        _show_since(as_of, known_at, judge, rule, chosen, form, places)
+        return
     if which != "study":
         _show_beside(which, as_of, known_at, judge, rule, chosen, form, places)
         return
     with results_of(places) as connection:
-        scores = analysis.score(connection, format_day(as_of), known_at, judge=judge, rule=rule, runs=chosen)
+        scores = analysis.score(connection, as_of, known_at, judge=judge, rule=rule, runs=chosen)
+        if as_of == RELEASE:
+            _note_releases(connection, known_at, chosen)
     if form == "table":
         emit(score_text(scores, width(), colour()))
         return
@@ -119,9 +129,48 @@ def score(
     emit(as_json(score_json(scores)) if form == "json" else score_csv([scores]))
 
 
+def _note_releases(
+    connection: duckdb.DuckDBPyConnection, known_at: str | None, chosen: list[str] | None
+) -> list[Moment]:
+    """Say when each model came out and by whom, by which snapshot it is judged as of then, and who is left out."""
+    found = analysis.moments(connection, known_at, chosen)
+    for one in found:
+        known = f"{one.day}, the last day of the year, for no day is known" if one.known == "year" else one.day
+        note(f"{one.run}: {known} ({one.source}); snapshot {one.snapshot}.")
+    named = {one.run for one in found}
+    every = chosen or [str(run) for (run,) in results.run_sql(connection, "SELECT run FROM runs ORDER BY run").rows]
+    if missing := [run for run in every if run not in named]:
+        note(f"Left out, for nothing says when their models came out: {', '.join(missing)}.")
+    return found
+
+
+def _show_since(
+    as_of: str,
+    known_at: str | None,
+    judge: str,
+    rule: str,
+    chosen: list[str] | None,
+    form: Format,
+    places: Places,
+) -> None:
+    """Show what was outdated at release and what has become so since."""
+    if as_of == RELEASE:
+        raise UsageError("Nothing becomes outdated from release to release.", hint="Give a later day: --as-of today")
+    with results_of(places) as connection:
+        snapshot = analysis.snapshot_for(connection, as_of, known_at)
+        found = analysis.since_release(connection, as_of, known_at, judge=judge, rule=rule, runs=chosen)
+        released = _note_releases(connection, known_at, chosen)
+    shown, years = {row.run for row in found}, {one.run for one in released if one.known == "year"}
+    if later := [one.run for one in released if one.run not in shown]:
+        note(f"Left out, for their models came out after {as_of}, or no fact is covered: {', '.join(later)}.")
+    note(f"Since: until {as_of}, snapshot {snapshot}, judge {judge}, rule {rule}; a fact's best phrasing.")
+    title = f"Facts outdated at release already, and right then but outdated by {as_of} (snapshot {snapshot})"
+    show(since_release(found, years, title, form), form)
+
+
 def _show_beside(
     which: str,
-    as_of: Day,
+    as_of: str,
     known_at: str | None,
     judge: str,
     rule: str,
@@ -130,17 +179,19 @@ def _show_beside(
     places: Places,
 ) -> None:
     """Show what stands beside the study's tables: samples or beliefs."""
-    day, found = format_day(as_of), list[tuple[object, ...]]()
+    found = list[tuple[object, ...]]()
     columns: tuple[str, ...]
     with results_of(places) as connection:
-        snapshot = analysis.snapshot_for(connection, day, known_at)
+        snapshot = analysis.snapshot_for(connection, as_of, known_at)
         if which == "samples":
             columns, of = analysis.Sampled._fields, f"judge {judge}, rule {rule}; per cent of n answers"
-            found += analysis.samples(connection, day, known_at, judge=judge, rule=rule, runs=chosen)
+            found += analysis.samples(connection, as_of, known_at, judge=judge, rule=rule, runs=chosen)
         else:
             columns, of = analysis.Mass._fields, f"rule {rule}; per cent, mean over n facts"
-            found += analysis.mass(connection, day, known_at, rule=rule, runs=chosen)
-    note(f"As of {day}, snapshot {snapshot}, {of}.")
+            found += analysis.mass(connection, as_of, known_at, rule=rule, runs=chosen)
+        if as_of == RELEASE:
+            _note_releases(connection, known_at, chosen)
+    note(f"As of {as_of}, snapshot {snapshot}, {of}.")
     show(Listing(columns, [tuple(map(_one_decimal, row)) for row in found]), form)
 
 
@@ -218,8 +269,9 @@ def sql(statement: str, form: Format, places: Places) -> None:
     """Ask the results anything in DuckDB's SQL.
 
     Tables: snapshots, facts, labels, standings, coverage, runs, responses, matches, judgments, likelihoods. Macros:
-    verdicts, soft, table1, table5, table2, samples, each with (as_of, known_at := NULL, judge := 'match', rule :=
-    'latest'); beliefs and mass, without a judge. Nothing can be written, and no other file can be read.
+    verdicts, soft, table1, table5, table2, samples, since_release, each with (as_of, known_at := NULL, judge :=
+    'match', rule := 'latest'); beliefs, mass and moments, without a judge. An as_of of 'release' is for each run the
+    day its model came out. Nothing can be written, and no other file can be read.
     """
     results_of(places).close()
     table = results.query_readonly(places.database, statement)

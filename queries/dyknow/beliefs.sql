@@ -5,29 +5,11 @@
 --      the rank by it. share is the probability of the holder if the answer is one of these, weighed by score;
 --      share_by_total weighs by the log-probability of the whole name.
 CREATE OR REPLACE MACRO beliefs(as_of, known_at := NULL, rule := 'latest') AS TABLE
-WITH moment AS (
-  SELECT year(CAST(as_of AS DATE)) * 10000 + month(CAST(as_of AS DATE)) * 100 + day(CAST(as_of AS DATE)) AS on_day,
-         CAST(known_at AS VARCHAR) AS wanted, CAST(rule AS VARCHAR) AS by_rule
-),
-chosen AS (
-  SELECT m.on_day, m.by_rule, coalesce(
-    m.wanted,
-    (SELECT min(n.snapshot) FROM snapshots AS n WHERE n.day >= m.on_day),
-    (SELECT max(n.snapshot) FROM snapshots AS n)) AS snapshot
-  FROM moment AS m
-),
-based AS (
-  SELECT c.on_day, c.by_rule,
-         CASE WHEN n.digest IS NULL THEN error('There is no snapshot ' || c.snapshot || '.')
-              WHEN c.by_rule NOT IN ('latest', 'study') THEN error('There is no rule ' || c.by_rule || '.')
-              ELSE c.snapshot END AS snapshot
-  FROM chosen AS c LEFT JOIN snapshots AS n ON n.snapshot = c.snapshot
-),
-held AS (
+WITH held AS (
   SELECT k.run, k.question, k.fact, k.domain, k.subject, k.phrasing, k.counted, k.entity, k.label, k.logprob, k.tokens,
          k.logprob / k.tokens AS score, s.standing, s.certain, b.snapshot
-  FROM based AS b
-  CROSS JOIN likelihoods AS k
+  FROM moments(as_of, known_at := known_at, rule := rule) AS b
+  JOIN likelihoods AS k ON k.run = b.run
   JOIN standings AS s ON s.snapshot = b.snapshot AND s.fact = k.fact AND s.entity = k.entity AND s.rule = b.by_rule
        AND s.from_day <= b.on_day AND (s.to_day IS NULL OR b.on_day < s.to_day)
   JOIN coverage AS c ON c.snapshot = b.snapshot AND c.fact = k.fact AND c.rule = b.by_rule

@@ -57,7 +57,7 @@ COMMENT ON COLUMN coverage.to_day IS 'first day no longer; NULL: for ever';
 COMMENT ON COLUMN coverage.status IS 'answered, vacancy, before the first record, or not in this snapshot; the last two are not covered';
 
 CREATE TABLE runs (run VARCHAR, kind VARCHAR, title VARCHAR, release_year INTEGER, prefixed BOOLEAN, model VARCHAR,
-  samples INTEGER);
+  samples INTEGER, released DATE, release_known VARCHAR, release_source VARCHAR);
 COMMENT ON TABLE runs IS 'the journals that were read';
 COMMENT ON COLUMN runs.run IS 'name of the run, its folder';
 COMMENT ON COLUMN runs.kind IS 'asked, imported, or named (figures without texts)';
@@ -66,6 +66,9 @@ COMMENT ON COLUMN runs.release_year IS 'year the model came out, where known';
 COMMENT ON COLUMN runs.prefixed IS 'asked with "Answer with the name only"';
 COMMENT ON COLUMN runs.model IS 'the model as it was loaded';
 COMMENT ON COLUMN runs.samples IS 'how many answers each question was to get';
+COMMENT ON COLUMN runs.released IS 'day the model came out; where only the year is known, its last day; NULL where neither is';
+COMMENT ON COLUMN runs.release_known IS 'day or year: how exactly that is known';
+COMMENT ON COLUMN runs.release_source IS 'who says so';
 
 CREATE TABLE responses (run VARCHAR, question VARCHAR, fact VARCHAR, domain VARCHAR, subject VARCHAR, phrasing VARCHAR,
   counted BOOLEAN, sample INTEGER, prompt VARCHAR, text VARCHAR, status VARCHAR, finish_reason VARCHAR,

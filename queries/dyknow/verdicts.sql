@@ -1,28 +1,12 @@
 -- The verdict of every response as of a day.
--- In:  as_of     a date, or its text
+-- In:  as_of     a date, or its text; or 'release': each run as of the day its model came out
 --      known_at  the snapshot; NULL takes the oldest one not before as_of, else the newest
 --      judge     'match' for our matcher, or the name of a judge whose verdicts were imported
 --      rule      'latest' or 'study'
 -- Out: one row a run, question and sample, with all that explains the verdict. answer is what "the same answer" compares.
 CREATE OR REPLACE MACRO verdicts(as_of, known_at := NULL, judge := 'match', rule := 'latest') AS TABLE
-WITH moment AS (
-  SELECT CAST(as_of AS DATE) AS on_date,
-         year(CAST(as_of AS DATE)) * 10000 + month(CAST(as_of AS DATE)) * 100 + day(CAST(as_of AS DATE)) AS on_day,
-         CAST(known_at AS VARCHAR) AS wanted, CAST(judge AS VARCHAR) AS judged_by, CAST(rule AS VARCHAR) AS by_rule
-),
-chosen AS (
-  SELECT m.on_date, m.on_day, m.judged_by, m.by_rule, coalesce(
-    m.wanted,
-    (SELECT min(n.snapshot) FROM snapshots AS n WHERE n.day >= m.on_day),
-    (SELECT max(n.snapshot) FROM snapshots AS n)) AS snapshot
-  FROM moment AS m
-),
-based AS (
-  SELECT c.*, n.digest,
-         CASE WHEN n.digest IS NULL THEN error('There is no snapshot ' || c.snapshot || '.')
-              WHEN c.by_rule NOT IN ('latest', 'study') THEN error('There is no rule ' || c.by_rule || '.')
-              ELSE true END AS sound
-  FROM chosen AS c LEFT JOIN snapshots AS n ON n.snapshot = c.snapshot
+WITH based AS (
+  SELECT m.*, CAST(judge AS VARCHAR) AS judged_by FROM moments(as_of, known_at := known_at, rule := rule) AS m
 ),
 matched AS (
   SELECT r.run, r.question, r.fact, r.domain, r.subject, r.phrasing, r.counted, r.sample, r.status, r.text,
@@ -31,7 +15,7 @@ matched AS (
          l.label, s.standing, s.certain, s.from_day, s.to_day, s.start_day, s.end_day, s.statement,
          j.verdict AS judged, j.start AS judged_start, j.as_of AS judged_for
   FROM based AS b
-  CROSS JOIN responses AS r
+  JOIN responses AS r ON r.run = b.run
   LEFT JOIN facts AS f ON f.snapshot = b.snapshot AND f.fact = r.fact
   LEFT JOIN coverage AS c ON c.snapshot = b.snapshot AND c.fact = r.fact AND c.rule = b.by_rule
         AND c.from_day <= b.on_day AND (c.to_day IS NULL OR b.on_day < c.to_day)
@@ -42,7 +26,6 @@ matched AS (
         AND s.from_day <= b.on_day AND (s.to_day IS NULL OR b.on_day < s.to_day)
   LEFT JOIN judgments AS j ON b.judged_by <> 'match' AND j.judge = b.judged_by AND j.run = r.run
         AND j.question = r.question AND j.sample = r.sample
-  WHERE b.sound
 ),
 judged AS (
   SELECT t.*,
@@ -68,5 +51,5 @@ SELECT v.run, v.question, v.fact, v.domain, v.subject, v.phrasing, v.counted, v.
        CASE WHEN v.verdict IN ('up-to-date', 'outdated') THEN coalesce(v.entity, v.judged_start, 'unknown') END AS answer,
        CASE WHEN v.status = 'refused' THEN 'refusal' WHEN v.standing = 'not asked' THEN 'national team' ELSE v.reason END AS reason,
        v.entity, v.label, v.matched, v.alias, v.match_rule, v.score, v.standing, v.from_day, v.to_day, v.start_day, v.end_day,
-       v.statement, v.snapshot, v.digest AS snapshot_digest, v.matcher_version, v.text
+       v.statement, v.snapshot, v.digest AS snapshot_digest, v.matcher_version, v.text, v.on_date
 FROM judged AS v;
