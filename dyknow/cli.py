@@ -5,7 +5,18 @@ from importlib import metadata
 
 import click
 
-from dyknow.commands import asking, comparing, discovering, graph, judging, pages, resolving, running, snapshots
+from dyknow.commands (
+    asking,
+    comparing,
+    discovering,
+    graph,
+    judging,
+    pages,
+    paraphrasing,
+    resolving,
+    running,
+    snapshots,
+)
 from dyknow.commands.common import Group, debug_option
 
 SHORTEST = """\
@@ -65,7 +76,7 @@ for _command in (comparing.diff, comparing.check, comparing.redirects):
     snapshots.snapshots.add_command(_command)
 
 
-for _command in (resolving.resolve, discovering.discover):
+for _command in (resolving.resolve, discovering.discover, paraphrasing.paraphrase, paraphrasing.adopt):
     asking.benchmark.add_command(_command)
 
 

@@ -3,8 +3,6 @@
 Nothing is guessed: a label may belong to father and son, or to the company and its founder.
 """
 
-import os
-import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +12,7 @@ from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import AoT, Array
 
 from dyknow.benchmark import CONFIDENCES, Benchmark
+from dyknow.tomlfile import replace
 from kg.errors import DataError, UsageError
 from kg.sources.entity import ID, Entity
 from kg.sources.wikidata import Wikidata
@@ -97,7 +96,7 @@ def pin(path: Path, out: Path, accepted: Mapping[str, str]) -> None:
         raise DataError(f"{path} cannot be read as a benchmark: {error}") from error
     for label, item in accepted.items():
         _pin(_facts(document.get("group", [])), label, item, path)
-    _replace(out, tomlkit.dumps(document))
+    replace(out, tomlkit.dumps(document))
 
 
 def _facts(groups: AoT | Array | Sequence[Any]) -> list[Any]:
@@ -114,14 +113,3 @@ def _pin(facts: Sequence[Any], label: str, item: str, path: Path) -> None:
         if "entity" not in fact:
             fact["entity"] = item
             fact["confidence"] = PINNED
-
-
-def _replace(path: Path, text: str) -> None:
-    handle, beside = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(beside).chmod(0o644)
-        Path(beside).rename(path)
-    finally:
-        Path(beside).unlink(missing_ok=True)

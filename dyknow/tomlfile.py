@@ -4,7 +4,9 @@ The standard library reads TOML but forgets positions; ``Locations`` walks the s
 """
 
 import difflib
+import os
 import re
+import tempfile
 import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -239,6 +241,25 @@ def read(path: Path, what: str) -> Table:
     except tomllib.TOMLDecodeError as error:
         raise DataError(f"{path} is no TOML: {error}.") from error
     return Table(path, values, Locations(text), (), what)
+
+
+def replace(path: Path, text: str) -> None:
+    """Write a file beside its place and rename it, so that a reader sees the old one or the new one whole.
+
+    Raises:
+        DataError: it cannot be written.
+    """
+    try:
+        handle, beside = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    except OSError as error:
+        raise DataError(f"{path} cannot be written: {error.strerror}.") from error
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+        Path(beside).chmod(0o644)
+        Path(beside).rename(path)
+    finally:
+        Path(beside).unlink(missing_ok=True)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

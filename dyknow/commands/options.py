@@ -1,7 +1,7 @@
 """How a model is asked: the options that ``run`` and ``evaluate`` share, and what they come to."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import wraps
@@ -41,6 +41,20 @@ class Asking:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
+_SETTINGS: Final = click.option(
+    "--settings",
+    type=click.Path(path_type=Path),
+    help="Take from this TOML file what no option says: style, template, stop, temperature, base_urls and so on.",
+)
+
+_BATCH_SIZE: Final = click.option(
+    "--batch-size",
+    type=click.IntRange(min=1),
+    default=32,
+    show_default=True,
+    help="Questions asked at once. Answers reach the disk batch by batch.",
+)
+
 _ABOUT_RUN: Final = (
     click.option("--run-id", metavar="NAME", help="The run's name; without it one is made of model and settings."),
     click.option(
@@ -48,23 +62,13 @@ _ABOUT_RUN: Final = (
         type=click.Path(path_type=Path),
         help="Ask the questions of this TOML file; without it the study's 390.",
     ),
-    click.option(
-        "--settings",
-        type=click.Path(path_type=Path),
-        help="Take from this TOML file what no option says: style, template, stop, temperature, base_urls and so on.",
-    ),
+    _SETTINGS,
     click.option(
         "--prefix/--no-prefix",
         default=None,
         help='Put "Answer with the name only" before every question; without either as is known to suit the model.',
     ),
-    click.option(
-        "--batch-size",
-        type=click.IntRange(min=1),
-        default=32,
-        show_default=True,
-        help="Questions asked at once. Answers reach the disk batch by batch.",
-    ),
+    _BATCH_SIZE,
     click.option("--limit", type=click.IntRange(min=1), help="Ask only the first N questions, to try things out."),
     click.option(
         "--samples",
@@ -143,17 +147,26 @@ _OPTIONS: Final = (
 
 def asking_options(function: F) -> F:
     """Give a command the options of `Asking`, and them as ``asking``."""
+    return _with_asking(function, (*_ABOUT_RUN, *_ABOUT_MODEL))
 
+
+def model_options(function: F) -> F:
+    """Give a command those options of `Asking` that say how a model is loaded and asked, and them as ``asking``."""
+    return _with_asking(function, (_SETTINGS, _BATCH_SIZE, *_ABOUT_MODEL))
+
+
+def _with_asking(function: F, options_: Sequence[Callable[[F], F]]) -> F:
     @wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 -- whatever the command takes and returns
         given = {name: kwargs.pop(name) for name in _OPTIONS}
         given["stop"] = tuple(map(unescaped, given["stop"]))
         options = {name: value for name, value in given.items() if value not in (None, ())}
-        chosen = {name: kwargs.pop(name) for name in Asking.__dataclass_fields__ if name != "options"}
+        fields = Asking.__dataclass_fields__
+        chosen = {name: kwargs.pop(name) for name in fields if name != "options" and name in kwargs}
         return function(*args, asking=Asking(**chosen, options=options), **kwargs)
 
     command: Any = wrapped
-    for option in reversed((*_ABOUT_RUN, *_ABOUT_MODEL)):
+    for option in reversed(options_):
         command = option(command)
     return command  # type: ignore[no-any-return]
 
