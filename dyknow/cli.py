@@ -5,10 +5,11 @@ from importlib import metadata
 
 import click
 
-from dyknow.commands (
+from dyknow.commands import (
     asking,
     comparing,
     discovering,
+    exchange,
     graph,
     judging,
     pages,
@@ -60,8 +61,8 @@ for _command in (
     asking.benchmark,
     asking.run,
     running.runs,
-    asking.import_,
-    asking.export,
+    exchange.import_,
+    exchange.export,
     judging.score,
     judging.why,
     judging.sql,

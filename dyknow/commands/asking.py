@@ -1,4 +1,4 @@
-"""Commands that fill journals: the benchmark, runs of models, import and export."""
+"""Commands that fill journals: the benchmark and runs of models."""
 
 import shlex
 import sys
@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from dyknow import beliefs, journal, named, published, results
+from dyknow import beliefs, journal
 from dyknow import benchmark as benchmarks
 from dyknow import run as runs_
 from dyknow.benchmark import Fact
@@ -31,7 +31,6 @@ from dyknow.journal import RunInfo
 from dyknow.run import Progress
 from dyknow.tables import Format, Listing
 from kg.errors import RunError, UsageError
-from kg.resources import query
 
 # The benchmark
 
@@ -221,66 +220,3 @@ def find_run(name: str, folder: Path) -> RunInfo:
     if name not in found:
         raise UsageError(f"There is no run {name!r} in {folder}.", hint=nearest(name, found, "dyknow runs list"))
     return found[name]
-
-
-# Import, export
-
-
-@command("import", epilog=example("dyknow import DyKnow/models_output", "dyknow import examples/published"))
-@click.argument("path", type=click.Path(path_type=Path))
-@click.option("--run-id", metavar="NAME", help="The run's name, for a single model; without it the folder's name.")
-@places("runs")
-def import_(path: Path, run_id: str | None, places: Places) -> None:
-    """Bring in results that others made, as runs.
-
-    PATH is a results folder of the study (with countries_byGDP_answers.json and so on), a folder of such folders, a
-    clone of the study's repository, or a table of figures without texts made by `dyknow export named`. Published labels
-    become the judge `published`. What was imported before is left alone.
-    """
-    if path.suffix == ".csv" or (path / named.FILE).is_file():
-        if run_id:
-            raise UsageError("A table of figures names its runs itself.", hint="Leave --run-id out.")
-        for folder in named.import_named(path, places.runs):
-            emit(f"{folder}\n")
-        return
-    for one in published.import_published(path, places.runs, run_id):
-        left = f", {one.orphans} labels without an output left out" if one.orphans else ""
-        made = f"{one.responses} answers, {one.judgments} labels{left}" if one.written else "there already"
-        note(f"{one.id}: {made}")
-        emit(f"{one.path}\n")
-
-
-@click.group("export", cls=Group)
-def export() -> None:
-    """Take results elsewhere: all tables as CSV, or figures without texts."""
-
-
-@export.command("results", epilog=example("dyknow export results tables/"))
-@click.argument("folder", type=click.Path(path_type=Path))
-@places("snapshots", "runs", "database")
-def export_results(folder: Path, places: Places) -> None:
-    """Write every table of the results as sorted CSV into FOLDER; equal runs and snapshots give equal bytes."""
-    with results.connect(places.runs, places.find(), places.database, note) as connection:
-        for file in results.export(connection, folder):
-            emit(f"{file}\n")
-
-
-@export.command("named", epilog=example("dyknow export named examples/published/named.csv"))
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--run", "wanted", multiple=True, metavar="RUN", help="Only this run. Give it again for further ones.")
-@places("snapshots", "runs", "database")
-def export_named(file: Path, wanted: tuple[str, ...], places: Places) -> None:
-    """Write whom each imported answer names, without its text, as a table that `dyknow import` reads.
-
-    For texts that may not be shared: run, fact, phrasing, and the entity named, or none and why.
-    """
-    for name in wanted:
-        find_run(name, places.runs)
-    with results.connect(places.runs, places.find(), places.database, note) as connection:
-        table = results.run_sql(connection, query("dyknow/named.sql"))
-    rows = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
-    count = named.write((row for row in rows if not wanted or row["run"] in wanted), file)
-    if not count:
-        raise RunError(f"No imported run in {places.runs} has answers.", hint="Bring some in: dyknow import PATH")
-    note(f"Wrote {count} rows.")
-    emit(f"{file}\n")
