@@ -32,10 +32,13 @@ $(VENV)/.dev: $(VENV)/.core
 	@$(VENV)-duckdb1/bin/python -m pip --disable-pip-version-check install --quiet duckdb==1.0.0
 	@touch $@
 
-demo: $(VENV)/.core  ## ask a small model all 390 questions, print the study's tables for two dates, write report.html
+demo: $(VENV)/.core  ## ask a small model all 390 questions, print the study's tables for two dates and what it believes, write report.html
 	@$(DYKNOW) import examples/published >/dev/null
 	@$(DYKNOW) evaluate smollm2 --style completion --batch-size 96 --title 'SmolLM2 135M' --year 2024 \
 		--as-of 2023-12-18 --as-of 2025-11-30
+	@echo; echo 'What it believes: every holder of the first twenty facts scored by likelihood after the question.'
+	@$(DYKNOW) run smollm2 --style completion --ask loglik --limit 60 --title 'SmolLM2 135M' --year 2024 >/dev/null
+	@$(DYKNOW) score --as-of 2023-12-18 --table beliefs
 
 test: $(VENV)/.dev  ## run the tests
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -q

@@ -177,6 +177,7 @@ def answering(behaviour: Answer | Behaviour) -> Iterator[str]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.log = []  # type: ignore[attr-defined]
+        server.handle_error = lambda *_: None  # type: ignore[method-assign]  # a client that hangs up is a part of the tests
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
