@@ -196,6 +196,8 @@ def fault(text: str, template: Template, taken: Mapping[str, str]) -> str | None
         return f"{{{gone[0]}}} is gone"
     if new := sorted(names - template.placeholders):
         return f"{{{new[0]}}} is not in the original"
+    if (last := _last(text)) and not _last(template.text):
+        return f"ends with {last}, so that no name can follow"
     if normal(text) in taken:
         return f"says the same as {taken[normal(text)]}"
     for fact in template.facts:
@@ -204,6 +206,12 @@ def fault(text: str, template: Template, taken: Mapping[str, str]) -> str | None
         except TemplateError as error:
             return f"does not fit {fact.subject_label}: {error}"
     return None
+
+
+def _last(text: str) -> str | None:
+    """Return the placeholder a text ends with, where it is no question."""
+    found = re.search(r"(\{\w+\})[\s.:,]*$", text)
+    return found.group(1) if found else None
 
 
 # Asking

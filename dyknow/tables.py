@@ -6,6 +6,7 @@ Everything here turns values into text; nothing prints.
 import csv
 import io
 import json
+import textwrap
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -159,8 +160,9 @@ def score_text(scores: Scores, width: int = WIDTH, colour: bool = False) -> str:
 def heading(scores: Scores) -> str:
     """Return the sentence that says as of when, by which snapshot and by whom the tables were judged."""
     rule = "" if scores.rule == "latest" else f", rule {scores.rule}"
-    day = "each release" if scores.as_of == RELEASE else scores.as_of
-    return f"as of {day} (snapshot {scores.snapshot}, judge {scores.judge}{rule})"
+    if scores.as_of == RELEASE:  # the snapshots may be many: they go below
+        return f"as of each release (judge {scores.judge}{rule})"
+    return f"as of {scores.as_of} (snapshot {scores.snapshot}, judge {scores.judge}{rule})"
 
 
 def footnotes(scores: Scores) -> str:
@@ -175,6 +177,9 @@ def footnotes(scores: Scores) -> str:
         lines.append(f"Not covered by the snapshot, so in no n: up to {left_out} facts a run.")
     if unfinished := [rate.title for rate in scores.table1 if rate.domain == "all" and rate.incomplete]:
         lines.append(f"Facts with unanswered phrasings, in no n either: {', '.join(unfinished)}.")
+    if scores.moments:
+        own = f"As of the day each model came out. Snapshots: {scores.snapshot}; which is whose, --format json tells."
+        lines.append(textwrap.fill(own, WIDTH))
     if any(moment.known == "year" for moment in scores.moments):
         lines.append("≤ of the release only the year is known: judged as of its last day.")
     return "\n".join(lines) + "\n"

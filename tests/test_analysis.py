@@ -1,22 +1,37 @@
 """The study's own figures, and what explains a verdict."""
 
 import csv
+import json
 import shutil
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from datetime import date
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
+from click.testing import CliRunner
 
 from dyknow import results
-from dyknow.analysis import Scores, changes, long_rows, score, why
+from dyknow.analysis import Scores, changes, long_rows, moments, score, since_release, why
+from dyknow.cli import cli
+from dyknow.journal import RunInfo
 from dyknow.judges import Judged, agreement, read_labels
+from dyknow.named import import_named
 from dyknow.published import import_published
+from kg import identity
+from kg.answers import AnswerSet, answers
+from kg.dates import parse_day
 from kg.errors import QueryError, UsageError
-from kg.snapshot import find_snapshots
+from kg.snapshot import choose, find_snapshots
+from kg.store import open_store
+from kg.terms import Status
 from tests.journals import write_run
 
 CASES = Path(__file__).parent / "cases"
+FIGURES = Path(__file__).parents[1] / "examples" / "published" / "named.csv"
 # Three cells of GPT-2 in Table 5 are not what the released labels give; these are.
 OTHERWISE = {
     ("athletes", "irrelevant"): 57.1,
@@ -160,3 +175,190 @@ def test_the_snapshot_named_is_the_one_the_verdicts_rest_on(small: duckdb.DuckDB
 def test_a_fixed_judge_refuses_another_date(published: duckdb.DuckDBPyConnection) -> None:
     with pytest.raises(QueryError, match="judged for 2023-12-18 only"):
         score(published, "2024-01-01", judge="published")
+
+
+# As of release
+
+RELEASED = {
+    "gpt2-xl": "2019-11-05", "t5-3b": "2020-12-31", "gpt-j-6B": "2021-06-04", "llama2-7b-chat": "2023-07-18",
+    "Mistral-7B-Instruct-v0.1": "2023-09-27", "gpt-3.5-turbo-1106": "2023-11-06", "falcon-7b": "2023-12-31",
+    "vicuna-7b-v1.5": "2023-12-31", "OLMo-1B": "2024-02-01", "Meta-Llama-3-8B-Instruct": "2024-04-18",
+}  # fmt: skip
+"""Of T5, Falcon and Vicuna the year only: its last day."""
+
+
+@pytest.fixture(scope="module")
+def figures(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with what ten published models named, as runs, and their results."""
+    folder = tmp_path_factory.mktemp("figures")
+    shutil.copy(database, folder)
+    import_named(FIGURES, folder / "runs")
+    results.connect(folder / "runs", find_snapshots(), folder / "results.duckdb").close()
+    return folder
+
+
+@pytest.fixture
+def ten(figures: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect(str(figures / "results.duckdb"), read_only=True) as connection:
+        yield connection
+
+
+@cache
+def _sets(day: str) -> dict[str, AnswerSet]:
+    snapshot = choose(find_snapshots(), parse_day(day), None)
+    return {one.fact: one for one in answers(open_store(snapshot), identity.load(), parse_day(day))}
+
+
+def _soft(rows: list[dict[str, str]], day: str) -> str | None:
+    """Return the verdict of a fact by the graph itself: the best of what the counted phrasings name."""
+    found = _sets(day).get(rows[0]["fact"])
+    if found is None or found.status in {Status.BEFORE_FIRST_RECORD, Status.NOT_IN_SNAPSHOT}:
+        return None
+    standings = {holder.entity: holder.standing.value for holder in found.holders}
+    said = {standings.get(row["entity"]) for row in rows if row["counted"] == "true"}
+    return "up-to-date" if "up-to-date" in said else "outdated" if "outdated" in said else "irrelevant"
+
+
+@cache
+def _by_fact() -> dict[tuple[str, str, str], list[dict[str, str]]]:
+    found = defaultdict(list)
+    with FIGURES.open(encoding="utf-8") as lines:
+        for row in csv.DictReader(lines):
+            found[row["run"], row["domain"], row["fact"]].append(row)
+    return found
+
+
+def test_each_model_has_its_day_and_its_snapshot(ten: duckdb.DuckDBPyConnection) -> None:
+    found = moments(ten)
+    assert {one.run: one.day for one in found} == RELEASED
+    assert {one.run for one in found if one.known == "year"} == {"t5-3b", "falcon-7b", "vicuna-7b-v1.5"}
+    assert all(one.source for one in found)
+    for one in found:
+        assert one.snapshot == choose(find_snapshots(), parse_day(one.day), None).id
+    assert {one.snapshot for one in moments(ten, "2025-11-30")} == {"2025-11-30"}
+
+
+def test_table_1_as_of_release_by_a_second_route(ten: duckdb.DuckDBPyConnection) -> None:
+    tally: Counter[tuple[str, str, str | None]] = Counter()
+    for (run, domain, _), rows in _by_fact().items():
+        verdict = _soft(rows, RELEASED[run])
+        tally[run, domain, verdict] += 1
+        tally[run, "all", verdict] += 1
+    found = score(ten, "release").table1
+    assert len(found) == 40
+    for row in found:
+        counts = {v: tally[row.run, row.domain, v] for v in ("up-to-date", "outdated", "irrelevant")}
+        assert (row.n, row.not_covered) == (sum(counts.values()), tally[row.run, row.domain, None])
+        assert row.up_to_date == pytest.approx(100 * counts["up-to-date"] / row.n)
+        assert row.outdated == pytest.approx(100 * counts["outdated"] / row.n)
+
+
+@pytest.mark.parametrize("day", ["2023-12-18", "2025-11-30"])
+def test_what_became_outdated_since_release_by_a_second_route(ten: duckdb.DuckDBPyConnection, day: str) -> None:
+    tally: Counter[tuple[str, str, str]] = Counter()
+    for (run, domain, _), rows in _by_fact().items():
+        first, last = _soft(rows, RELEASED[run]), _soft(rows, day)
+        if first and last and RELEASED[run] <= day:
+            for of in (domain, "all"):
+                tally[run, of, "n"] += 1
+                tally[run, of, "at release"] += first == "outdated"
+                tally[run, of, "since"] += (first, last) == ("up-to-date", "outdated")
+    found = since_release(ten, day)
+    assert {row.run for row in found} == {run for run, released in RELEASED.items() if released <= day}
+    for row in found:
+        counts = tuple(tally[row.run, row.domain, what] for what in ("n", "at release", "since"))
+        assert (row.n, row.outdated_at_release, row.outdated_since) == counts
+        assert row.outdated_at_release_share == pytest.approx(100 * counts[1] / row.n)
+        assert row.outdated_since_share == pytest.approx(100 * counts[2] / row.n)
+        assert row.released == RELEASED[row.run]
+
+
+def test_as_of_release_is_as_of_the_day(ten: duckdb.DuckDBPyConnection) -> None:
+    for run, day in list(RELEASED.items())[::3]:
+        released, dated = score(ten, "release", runs=[run]), score(ten, day, runs=[run])
+        assert long_rows(released) == long_rows(dated)
+        assert (released.table1, released.snapshot) == (dated.table1, dated.snapshot)
+
+
+def _info(**info: Any) -> RunInfo:  # noqa: ANN401 -- what run.json may say
+    return RunInfo("r", Path("r"), {"kind": "asked", "model": {"name": "gpt2-xl"}, **info})
+
+
+@pytest.mark.parametrize(
+    ("info", "day", "known"),
+    [
+        ({"released": {"day": "2024-05-01", "source": "me"}, "release_year": 2023}, "2024-05-01", "day"),
+        ({"release_year": 2019}, "2019-11-05", "day"),
+        ({}, "2019-11-05", "day"),
+        ({"release_year": 2022}, "2022-12-31", "year"),  # its own year goes before a preset's day
+        ({"release_year": 2022, "kind": "imported"}, "2019-11-05", "day"),  # the study's year does not
+        ({"model": {"name": "t5-3b"}}, "2020-12-31", "year"),
+        ({"model": {"name": "mine"}}, None, None),
+        ({"model": None}, None, None),
+    ],
+)
+def test_when_a_model_came_out(info: dict[str, Any], day: str | None, known: str | None) -> None:
+    found = results._release(_info(**info))
+    assert (found.released, found.release_known) == (day, known)
+    assert (found.release_source is None) == (day is None)
+
+
+def test_runs_without_a_release_are_left_out(tmp_path: Path, database: Path) -> None:
+    shutil.copy(database, tmp_path)
+    for name in ("alpha", "nameless"):
+        write_run(tmp_path / "runs", name, {f"Q36/P6#{n}": "Mateusz Morawiecki" for n in (1, 2, 3)})
+    file = tmp_path / "runs" / "nameless" / "run.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"release_year": None}))
+    with results.connect(tmp_path / "runs", find_snapshots(), tmp_path / "results.duckdb") as connection:
+        assert [row.run for row in score(connection, "release").table1] == ["alpha", "alpha"]
+        [only] = moments(connection)
+        assert (only.run, only.day, only.text) == ("alpha", "2023-12-31", "≤2023-12-31")
+        assert {row.run for row in since_release(connection, "2025-11-30")} == {"alpha"}
+        with pytest.raises(UsageError, match="Of no run it is known when") as caught:
+            score(connection, "release", runs=["nameless"])
+        assert "--year" in str(caught.value.hint)
+        with pytest.raises(UsageError, match="known to have come out by 2023-12-18"):
+            since_release(connection, "2023-12-18")
+        with pytest.raises(QueryError, match="no snapshot 1999-01-01"):
+            moments(connection, "1999-01-01")
+
+
+def _score(figures: Path, *words: str) -> tuple[int, str, str]:
+    places = ("--runs", str(figures / "runs"), "--database", str(figures / "results.duckdb"))
+    done = CliRunner().invoke(cli, ["score", *places, *words], prog_name="dyknow")
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_the_command_shows_each_day_beside_its_model(figures: Path) -> None:
+    code, out, told = _score(figures, "--as-of", "release")
+    assert code == 0
+    assert "Table 1  as of each release (judge match)" in out
+    assert "Snapshots: 2023-12-18, 2025-11-30; which is" in out
+    for shown in ("GPT-2 2019-11-05 ", "T5 ≤2020-12-31 ", "≤ of the release only the year is known"):
+        assert shown in out
+    assert all(len(line) <= 80 for line in out.splitlines())
+    assert "gpt2-xl: 2019-11-05 (OpenAI, 'GPT-2: 1.5B release', 5 November 2019); snapshot 2023-12-18." in told
+    assert "t5-3b: 2020-12-31, the last day of the year, for no day is known" in told
+    _, out, _ = _score(figures, "--as-of", "release", "--format", "json", "--run", "gpt2-xl")
+    [one] = json.loads(out)["released"]
+    assert (one["run"], date.fromisoformat(one["day"]), one["snapshot"]) == ("gpt2-xl", date(2019, 11, 5), "2023-12-18")
+    _, out, _ = _score(figures, "--as-of", "release", "--format", "csv")
+    assert out.splitlines()[:2] == [
+        "as_of,table,run,domain,measure,n,value",
+        "2019-11-05,1,gpt2-xl,all,up_to_date,127,44.1",
+    ]
+
+
+def test_the_command_shows_what_became_outdated_since(figures: Path) -> None:
+    since = ("--table", "since-release")
+    code, out, told = _score(figures, "--as-of", "2023-12-18", *since)
+    assert code == 0
+    assert "at release  % since  %  of" in out
+    assert "came out after 2023-12-18, or no fact is covered: falcon-7b, vicuna-7b-v1.5, OLMo-1B" in told
+    assert "until 2023-12-18, snapshot 2023-12-18" in told
+    _, out, _ = _score(figures, "--as-of", "2025-11-30", *since, "--format", "json", "--run", "gpt-j-6B")
+    row = next(row for row in json.loads(out) if row["domain"] == "athletes")
+    assert (row["outdated_at_release"], row["outdated_since"], row["n"]) == (6, 9, 28)
+    assert (row["outdated_at_release_share"], row["outdated_since_share"]) == (21.4, 32.1)
+    assert _score(figures, "--as-of", "release", *since)[0] == 2
+    assert "is not a date" in _score(figures, "--as-of", "relase")[2]

@@ -112,6 +112,8 @@ def test_a_row_keeps_model_prompt_and_the_whole_answer(file: Path, bench: Benchm
         ("{office is", "neither {subject} nor {office} stands in it"),
         ("the current {office}  is.", "says the same as phrasing 1"),
         ("At the head as {office} is", None),
+        ("The name of the person in office is {office}.", "ends with {office}, so that no name can follow"),
+        ("Who is now {office}?", None),
     ],
 )
 def test_faults(bench: Benchmark, text: str, why: str | None) -> None:

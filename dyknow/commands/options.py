@@ -47,14 +47,6 @@ _SETTINGS: Final = click.option(
     help="Take from this TOML file what no option says: style, template, stop, temperature, base_urls and so on.",
 )
 
-_BATCH_SIZE: Final = click.option(
-    "--batch-size",
-    type=click.IntRange(min=1),
-    default=32,
-    show_default=True,
-    help="Questions asked at once. Answers reach the disk batch by batch.",
-)
-
 _ABOUT_RUN: Final = (
     click.option("--run-id", metavar="NAME", help="The run's name; without it one is made of model and settings."),
     click.option(
@@ -68,7 +60,13 @@ _ABOUT_RUN: Final = (
         default=None,
         help='Put "Answer with the name only" before every question; without either as is known to suit the model.',
     ),
-    _BATCH_SIZE,
+    click.option(
+        "--batch-size",
+        type=click.IntRange(min=1),
+        default=32,
+        show_default=True,
+        help="Questions asked at once. Answers reach the disk batch by batch.",
+    ),
     click.option("--limit", type=click.IntRange(min=1), help="Ask only the first N questions, to try things out."),
     click.option(
         "--samples",
@@ -152,7 +150,7 @@ def asking_options(function: F) -> F:
 
 def model_options(function: F) -> F:
     """Give a command those options of `Asking` that say how a model is loaded and asked, and them as ``asking``."""
-    return _with_asking(function, (_SETTINGS, _BATCH_SIZE, *_ABOUT_MODEL))
+    return _with_asking(function, (_SETTINGS, *_ABOUT_MODEL))
 
 
 def _with_asking(function: F, options_: Sequence[Callable[[F], F]]) -> F:

@@ -44,6 +44,13 @@ from kg.errors import RunError, UsageError
 @click.option(
     "--count", type=click.IntRange(1, 50), default=5, show_default=True, help="How many rephrasings of each to ask for."
 )
+@click.option(
+    "--batch-size",
+    type=click.IntRange(min=1),
+    default=4,
+    show_default=True,
+    help="Phrasings asked for at once. Answers reach the file batch by batch.",
+)
 @model_options
 @format_option
 def paraphrase(
