@@ -191,13 +191,8 @@ def fault(text: str, template: Template, taken: Mapping[str, str]) -> str | None
         prompts.check(text)
     except TemplateError as error:
         return str(error)
-    names = set(re.findall(r"\{(\w+)\}", text))
-    if gone := sorted(template.placeholders - names):
-        return f"{{{gone[0]}}} is gone"
-    if new := sorted(names - template.placeholders):
-        return f"{{{new[0]}}} is not in the original"
-    if (last := _last(text)) and not _last(template.text):
-        return f"ends with {last}, so that no name can follow"
+    if moved := _moved(text, template):
+        return moved
     if normal(text) in taken:
         return f"says the same as {taken[normal(text)]}"
     for fact in template.facts:
@@ -206,6 +201,17 @@ def fault(text: str, template: Template, taken: Mapping[str, str]) -> str | None
         except TemplateError as error:
             return f"does not fit {fact.subject_label}: {error}"
     return None
+
+
+def _moved(text: str, template: Template) -> str | None:
+    """Return what is wrong with the placeholders: not the original's, or where none may stand."""
+    names = set(re.findall(r"\{(\w+)\}", text))
+    if gone := sorted(template.placeholders - names):
+        return f"{{{gone[0]}}} is gone"
+    if new := sorted(names - template.placeholders):
+        return f"{{{new[0]}}} is not in the original"
+    last = _last(text)
+    return f"ends with {last}, so that no name can follow" if last and not _last(template.text) else None
 
 
 def _last(text: str) -> str | None:
