@@ -1,7 +1,8 @@
 """The benchmark: ask models, match their texts to entities, judge them for any date.
 
-Modules import only those named before them: ``tomlfile prompts benchmark models journal provenance run verify beliefs
-names scaffold clauses candidates match published named judges results analysis tables report commands cli docs``.
+Modules import only those named before them: ``tomlfile
+prompts benchmark resolve models journal provenance run paraphrase verify beliefs names scaffold clauses candidates
+match published named outputs exports judges results analysis tables report commands cli docs``.
 
 The doors for a program; each loads what it needs when it is called:
 

@@ -466,10 +466,12 @@ def _all_questions(run: RunInfo) -> list[dict[str, Any]]:
     A run from before questions were recorded is taken to have asked what it answered, save where it is the whole of the
     benchmark that ships.
     """
-    if run.info.get("kind") != "asked" or (run.info.get("likelihoods") and not run.info.get("legs")):
+    if run.info.get("likelihoods") and not run.info.get("legs"):
         return []  # of a model that was only scored no answer is missing
     if recorded := questions(run.path):
         return [{key: row[key] for key in _QUESTION_COLUMNS} for row in recorded]
+    if run.info.get("kind") != "asked":
+        return []
     ours = benchmark.load()
     whole = run.info["benchmark"]["digest"] == ours.digest and run.info.get("questions") == len(ours.questions())
     return [_question_row(question) for question in ours.questions()] if whole else []

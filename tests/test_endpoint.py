@@ -313,3 +313,6 @@ def test_the_commands_ask_an_endpoint_as_they_ask_the_store(pair: Pair) -> None:
     query = "SELECT (COUNT(*) AS ?n) WHERE { ?s ?p ?o }"
     counted = CliRunner().invoke(cli, ["sparql", query, "--endpoint", pair.endpoint.url, "--format", "csv"])
     assert (counted.exit_code, int(counted.stdout.split()[1]) > 20_000) == (0, True), counted.output
+    other = next(one.id for one in find_snapshots() if one.id != pair.store.name)
+    wrong = CliRunner().invoke(cli, [*words[:3], "--known-at", other, "--endpoint", pair.endpoint.url])
+    assert (wrong.exit_code, "holds" in wrong.stderr) == (2, True), wrong.output

@@ -9,7 +9,7 @@ import pytest
 
 from kg.dates import Day, parse_day
 from kg.errors import SourceError, UsageError
-from kg.snapshot import Snapshot, diff, take
+from kg.snapshot import Snapshot, diff, take, verify
 from kg.snapshot.reading import read_graph
 from kg.snapshot.triples import ntriples
 from kg.sources import Row, Source
@@ -282,3 +282,51 @@ def test_triples_are_sorted_and_the_same_whatever_the_order(documents: Mapping[s
     left, right = (ntriples(one.rows, one.triples) for one in made)
     assert left == right
     assert len(read_graph(left)) == len(made[0].rows) > 30
+
+
+def test_two_statements_of_one_id_are_one_and_the_snapshot_is_whole(tmp_path: Path) -> None:
+    first, second = claim(1, "P6", "Q5"), claim(2, "P6", "Q6")
+    second["id"] = first["id"]
+    documents = {"Q1": [(1, "2014-01-01T00:00:00Z", small("Land", first, second))]}
+    with FakeWikidata(documents, synthetic=True) as server:
+        [snapshot] = mirrored(server, {"Q1": ["P6"]}, {20220101: end_of(20220101)}, tmp_path)
+    assert verify(snapshot) == []
+    assert len(snapshot.statements()) == 1
+    assert any("same id" in note for note in snapshot.manifest["notes"])
+
+
+def test_a_holder_that_is_no_item_is_left_out_and_the_rest_is_kept(tmp_path: Path) -> None:
+    odd, right = claim(1, "P6", "Q5"), claim(2, "P6", "Q6")
+    odd["mainsnak"]["datavalue"]["value"] = {"entity-type": "property", "id": "P31"}
+    documents = {"Q1": [(1, "2014-01-01T00:00:00Z", small("Land", odd, right))]}
+    with FakeWikidata(documents, synthetic=True) as server:
+        [snapshot] = mirrored(server, {"Q1": ["P6"]}, {20220101: end_of(20220101)}, tmp_path)
+    assert [statement.holder for statement in snapshot.statements()] == ["http://www.wikidata.org/entity/Q6"]
+
+
+MISSHAPEN: list[dict[str, Any]] = [
+    {"claims": {"P6": None}},
+    {"claims": {"P6": [None]}},
+    {"claims": {"P6": ["x"]}},
+    {"claims": {"Pxx": []}},
+    {"claims": {"P" + "9" * 5000: []}},
+    {"claims": {"P6": [{"mainsnak": "x"}]}},
+    {"claims": {"P6": [{"mainsnak": {"snaktype": "value"}}]}},
+    {"claims": {"P6": [{"mainsnak": {"snaktype": "novalue"}, "qualifiers": {"P580": None}}]}},
+    {"claims": {"P6": [{"mainsnak": {"snaktype": "novalue"}, "qualifiers": {"P580": [None]}}]}},
+    {"claims": {"P6": [{"mainsnak": {"snaktype": "novalue"}, "references": 5}]}},
+    {"claims": {"P6": [{"mainsnak": {"snaktype": "novalue"}, "references": [None]}]}},
+    {"aliases": {"en": 5}},
+    {"labels": {"en": "x"}},
+]
+
+
+@pytest.mark.parametrize("part", MISSHAPEN, ids=lambda part: str(part)[:60])
+def test_a_document_of_another_shape_is_refused_before_it_is_kept(part: dict[str, Any], tmp_path: Path) -> None:
+    good = small("Land", claim(1, "P6", "Q5"))
+    bad = {"Q1": [(1, "2014-01-01T00:00:00Z", {**good, **part})]}
+    with FakeWikidata(bad, synthetic=True) as server, pytest.raises(SourceError):
+        mirrored(server, {"Q1": ["P6"]}, {20220101: end_of(20220101)}, tmp_path)
+    with FakeWikidata({"Q1": [(1, "2014-01-01T00:00:00Z", good)]}, synthetic=True) as mended:
+        [snapshot] = mirrored(mended, {"Q1": ["P6"]}, {20220101: end_of(20220101)}, tmp_path)
+        assert len(snapshot.statements()) == 1

@@ -171,6 +171,8 @@ def _impatient(*arguments, **named):  # type: ignore[no-untyped-def]  # noqa: AN
         (("take", "--date", "2020-01-01", "--source", "query"), "shows the present only"),
         (("history", "--from", "2020-01", "--to", "2019-01"), "Turn them round"),
         (("history", "--from", "January"), "is not a date"),
+        (("take", "--date", "today", "--subject", ",", "--property", "P6"), "names nothing"),
+        (("take", "--date", "1800-01-01", "--subject", "Q31", "--property", "P6"), "before Wikidata began"),
     ],
 )
 def test_wrong_calls(words: tuple[str, ...], problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,6 +180,23 @@ def test_wrong_calls(words: tuple[str, ...], problem: str, tmp_path: Path, monke
     result = call(tmp_path, "http://127.0.0.1:9", *words)
     assert (result.exit_code, problem in result.stderr) == (2, True), result.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_a_day_without_any_of_the_wanted_has_no_snapshot(wikidata: FakeWikidata, tmp_path: Path) -> None:
+    words = ("--subject", "Q31", "--property", "P6")
+    taken = call(tmp_path, wikidata, "take", "--date", "2013-01-01", *words)
+    assert (taken.exit_code, "no snapshot was taken" in taken.stderr) == (1, True), taken.output
+    done = call(tmp_path, wikidata, "history", "--from", "2013-01", "--to", "2019-01", "--every", "year", *words)
+    assert (done.exit_code, "they have no snapshot" in done.stderr) == (0, True), done.output
+    assert not (tmp_path / "2013-01-01").exists() and (tmp_path / "2019-01-01").exists()
+
+
+def test_a_folder_that_is_a_file_is_said_in_a_sentence(wikidata: FakeWikidata, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = call(tmp_path / "file", wikidata, "take", "--date", "2019-06-30", "--subject", "Q31", "--property", "P6")
+    assert (result.exit_code, "file" in result.stderr, result.exception.__class__) == (1, True, SystemExit), (
+        result.output
+    )
 
 
 def test_a_dump_is_a_source(shared: Path, tmp_path: Path) -> None:

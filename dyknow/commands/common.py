@@ -221,11 +221,21 @@ endpoint_option = click.option(
 
 @contextmanager
 def graph_of(chosen: Snapshot, endpoint: str | None) -> Iterator[Store | Endpoint]:
-    """Yield what answers queries about a snapshot: its local store, or an endpoint that holds it."""
+    """Yield what answers queries about a snapshot: its local store, or an endpoint that holds it.
+
+    Raises:
+        UsageError: the endpoint holds other triples than the snapshot, by their number.
+    """
     if endpoint is None:
         yield open_store(chosen)
     else:
         with Endpoint(endpoint, chosen.id) as remote:
+            [row] = remote.rows("SELECT (COUNT(*) AS ?triples) WHERE { ?s ?p ?o }")
+            if row["triples"] != (held := chosen.manifest["counts"]["triples"]):
+                raise UsageError(
+                    f"The endpoint {remote.url} holds {row['triples']} triples, snapshot {chosen.id} has {held}.",
+                    hint="Name the snapshot it holds with --known-at.",
+                )
             yield remote
 
 
@@ -338,6 +348,12 @@ class Command(click.Command):
             if ctx.find_root().meta.get("dyknow.debug"):
                 click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
             raise (Misuse if isinstance(error, UsageError) else Failure)(error) from error
+        except (OSError, UnicodeEncodeError) as error:  # a folder that is a file, a full disk, a text that is none
+            if ctx.find_root().meta.get("dyknow.debug") or isinstance(error, BrokenPipeError):
+                raise
+            known = isinstance(error, OSError) and error.filename is not None
+            said = f"{error.filename}: {error.strerror}." if known and isinstance(error, OSError) else f"{error}."
+            raise Failure(DyknowError(said, hint="--debug shows where it comes from.")) from error
         except KeyboardInterrupt:
             click.echo("\nInterrupted. What was answered is on disk; the same command goes on.", err=True)
             ctx.exit(130)

@@ -80,6 +80,8 @@ def answers(
         found = answer_sets.answers(graph, same, as_of, wanted, Rule(rule), acting=not without_acting)
         where = f", asked at {graph.url}" if isinstance(graph, Endpoint) else ""
     note(f"As of {format_day(as_of)}, as snapshot {describe(chosen)} has it{where}.")
+    if as_of > chosen.date:
+        note(f"{format_day(as_of)} lies after the snapshot: what has changed since {chosen.id} is not in it.")
     if form == "json":
         emit(as_json([set_json(one) for one in found]))
     elif form == "csv":

@@ -22,6 +22,9 @@ from kg.sources.fetch import Step, Wanted, end_of
 from kg.sources.web import Manners, Responses, Web
 
 SITE: Final = "https://www.wikidata.org"
+BEGINNING: Final = 20121029
+"""The day Wikidata went live."""
+
 SERVICE: Final = "https://query.wikidata.org/sparql"
 WORK: Final = ".responses"
 """Folder beside the snapshots for what was fetched, so that nothing is fetched twice."""
@@ -130,6 +133,8 @@ def ids(text: str | None, letter: str) -> tuple[str, ...]:
         UsageError: one of them is none.
     """
     names = tuple(name.strip() for name in (text or "").split(",") if name.strip())
+    if text and not names:
+        raise UsageError(f"{text!r} names nothing.", hint=f"Write ids, as {letter}38,{letter}30.")
     for name in names:
         if not (ID.fullmatch(name) and name.startswith(letter)):
             raise UsageError(f"{name!r} is not like {letter}38.", hint=f"Write ids, as {letter}38,{letter}30.")
@@ -180,6 +185,8 @@ def instants(days: Sequence[Day], work: Path) -> dict[Day, str]:
     today = parse_day(moment.date().isoformat())
     found = {}
     for day in days:
+        if day < BEGINNING:
+            raise UsageError(f"{format_day(day)} is before Wikidata began, on {format_day(BEGINNING)}.")
         if day > today:
             raise UsageError(f"{format_day(day)} lies in the future.", hint="Wikidata can be mirrored until today.")
         found[day] = end_of(day) if day < today else _present(moment, work / f"{format_day(day)}.instant")

@@ -15,12 +15,7 @@ from kg.errors import UsageError
 from kg.sources.wikidata import Wikidata
 
 
-@command(
-    epilog=example(
-        "dyknow benchmark resolve",
-        "dyknow benchmark resolve --subject 'Cencora, Inc.' --accept Q42 --out mine.toml",
-    )
-)
+@command(epilog=example("dyknow benchmark resolve", "dyknow benchmark resolve --subject Mitsubishi --class Q891723"))
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @click.option("--subject", metavar="NAME", help="Only this subject, by its label as the benchmark has it.")
 @click.option("--class", "wanted_class", metavar="Q5", help="List items of this class (P31) first: Q5 is a human.")

@@ -38,7 +38,7 @@ from dyknow.commands.mirroring import (
 from dyknow.tables import Format, Listing, as_json
 from kg import identity, snapshot
 from kg.dates import Day, format_day
-from kg.errors import DyknowError, SnapshotError, UsageError
+from kg.errors import DyknowError, SnapshotError, SourceError, UsageError
 from kg.snapshot import ChangeKind, Clock, Snapshot
 from kg.sources import Source, published, table
 from kg.sources.fetch import STEPS, Plan, days_of, end_of, from_dump, from_query_service, mirror, plan
@@ -120,6 +120,8 @@ def take(
         free(places.snapshots, [date])
         asked = (subjects, properties, benchmark_file)
         made = _dumped(file, date, asked, workers, places) if file else _fetched(kind, date, asked, how, places)
+    if not made.rows:
+        raise SourceError("None of the wanted statements was there; no snapshot was taken.", hint="Is the date right?")
     _taken(snapshot.take(made, places.snapshots, date, known))
 
 
@@ -220,9 +222,13 @@ def history(
         note(_plan_line(chosen, len(days) - len(left), (time.monotonic() - began) / max(1, web.sent), web.sent))
         if only_plan:
             return
-        taken = [snapshot.take(one, places.snapshots) for one in mirror(wikidata, chosen, scope, meter)]
+        found = list(mirror(wikidata, chosen, scope, meter))
+        taken = [snapshot.take(one, places.snapshots) for one in found if one.rows]
     note(f"Took {len(taken)} snapshots in {places.snapshots}.")
-    show(_months([places.named(format_day(day)) for day in days]), form)
+    if len(taken) < len(found):
+        note(f"On {len(found) - len(taken)} days none of the wanted statements was there; they have no snapshot.")
+    there = {one.id: one for one in places.find()}
+    show(_months([there[format_day(day)] for day in days if format_day(day) in there]), form)
 
 
 def _plan_line(chosen: Plan, there: int, pace: float, sent: int) -> str:

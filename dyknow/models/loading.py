@@ -67,6 +67,8 @@ def load_folder_or_hub(target: str, options: Options) -> Local:
     """
     path, preset = Path(target).expanduser(), presets.find(target)
     if not path.is_dir():
+        if target.startswith((".", "/", "~")) or target.endswith("/"):
+            raise ModelError(f"There is no folder {target}.", hint="Is the path right? A hub name is like owner/name.")
         return _load(_on_hub(target, preset), options)
     if not (path / "config.json").is_file():
         raise ModelError(f"The folder {target} holds no model: it has no config.json.")

@@ -13,7 +13,11 @@ from typing import Any, Final, NamedTuple
 from kg.dates import time_from_json
 from kg.errors import DataError
 
-ID: Final = re.compile(r"[QPL][1-9]\d*")
+ID: Final = re.compile(r"[QPL][1-9][0-9]{0,17}")
+ITEM: Final = re.compile(r"[A-Z][1-9][0-9]{0,17}(-[A-Z][1-9][0-9]*)?")
+"""The id of any entity: of a form or a sense of a lexeme, too."""
+
+_PROPERTY: Final = re.compile(r"P[1-9][0-9]{0,17}")
 
 Claim = Mapping[str, Any]
 
@@ -70,7 +74,7 @@ class Entity:
     def best_items(self, prop: str) -> tuple[str, ...]:
         """Return the ids of the items that the best statements of a property name, sorted."""
         found = {item_id(claim["mainsnak"]) for claim in self.best(prop)}
-        return tuple(sorted(name for name in found if name is not None))
+        return tuple(sorted(name for name in found if name is not None and ITEM.fullmatch(name)))
 
 
 class Named(NamedTuple):
@@ -91,7 +95,7 @@ def named(entity: Entity) -> Named:
         if claim["mainsnak"].get("snaktype") == "value":
             try:
                 died.add(time_from_json(claim["mainsnak"]["datavalue"]["value"]).rdf)
-            except (DataError, KeyError):
+            except (DataError, KeyError, TypeError, ValueError, AttributeError):
                 continue  # a malformed day of death leaves one unknown; it decides nothing
     found = (entity.label, entity.aliases, entity.best_items("P31"), tuple(sorted(died)))
     return Named(entity.asked, entity.id, *found)
@@ -134,10 +138,10 @@ def item_id(snak: Mapping[str, Any]) -> str | None:
     if value.get("type") != "wikibase-entityid":
         return None
     inner = value["value"]
-    if name := inner.get("id"):
-        return str(name)
+    if not isinstance(inner, Mapping):
+        return None
     letter = {"item": "Q", "property": "P", "lexeme": "L"}.get(str(inner.get("entity-type", "item")), "Q")
-    return f"{letter}{int(inner['numeric-id'])}"
+    return str(inner.get("id") or f"{letter}{inner.get('numeric-id')}")
 
 
 def _parts(document: object, where: str) -> list[Mapping[str, Any]]:
@@ -167,12 +171,52 @@ def _entity(part: Mapping[str, Any], where: str) -> Entity:
     name = part.get("id")
     if not isinstance(name, str) or not ID.fullmatch(name):
         raise DataError(f"{where} holds an entity with the id {name!r}.", hint="An id is like Q38.")
-    if not isinstance(part.get("claims", {}), Mapping | list):
-        raise DataError(f"{where} holds {name} without statements that can be read.")
+    if (odd := _misshapen(part)) is not None:
+        raise DataError(f"{where} holds {name} with {odd} that cannot be read.", hint="Is it an entity document?")
     revision, modified = part.get("lastrevid"), part.get("modified")
-    return Entity(
-        name, name, part, None if revision is None else int(revision), None if modified is None else str(modified)
-    )
+    return Entity(name, name, part, revision, None if modified is None else str(modified))
+
+
+def _misshapen(part: Mapping[str, Any]) -> str | None:
+    """Return what of an entity is not of the shape it must have; None where all is."""
+    revision = part.get("lastrevid")
+    if revision is not None and (not isinstance(revision, int) or isinstance(revision, bool)):
+        return "a revision"
+    for key, kind in (("labels", Mapping), ("aliases", list)):
+        texts = part.get(key) or {}
+        if not (isinstance(texts, Mapping) and all(isinstance(value, kind) for value in texts.values())):
+            return key
+    claims = part.get("claims") or {}
+    if not isinstance(claims, Mapping) or not all(_PROPERTY.fullmatch(str(prop)) for prop in claims):
+        return "statements"
+    for prop, own in claims.items():
+        if not (isinstance(own, list) and all(map(_is_claim, own))):
+            return f"statements of {prop}"
+    return None
+
+
+def _is_claim(claim: object) -> bool:
+    if not isinstance(claim, Mapping) or not _is_snak(claim.get("mainsnak")):
+        return False
+    references = claim.get("references") or []
+    if not isinstance(references, list) or not all(isinstance(one, Mapping) for one in references):
+        return False
+    groups = [claim.get("qualifiers"), *(reference.get("snaks") for reference in references)]
+    return all(map(_are_snaks, groups))
+
+
+def _are_snaks(group: object) -> bool:
+    """Tell whether this is snaks by property, or a list of them as very old documents have it."""
+    if not group:
+        return group is None or isinstance(group, Mapping | list)
+    lists = list(group.values()) if isinstance(group, Mapping) else [group]
+    return all(isinstance(own, list) and all(map(_is_snak, own)) for own in lists)
+
+
+def _is_snak(snak: object) -> bool:
+    if not isinstance(snak, Mapping) or not isinstance(snak.get("snaktype"), str):
+        return False
+    return snak["snaktype"] != "value" or (isinstance(data := snak.get("datavalue"), Mapping) and "value" in data)
 
 
 def _map(value: object) -> Mapping[str, Any]:

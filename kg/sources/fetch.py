@@ -261,7 +261,8 @@ def from_dump(
     look_for = DumpWanted(every, None if subjects is None else frozenset(subjects), needed(every) - every)
     spool = work / f"{path.name}.entities.jsonl"
     extract(path, look_for, spool, workers=workers, progress=lambda step: progress("statements", step))
-    own = list(_newest(subject(entity, every) for entity in entities(spool)))
+    items = (entity for entity in entities(spool) if entity.id.startswith("Q"))
+    own = list(_newest(subject(entity, every) for entity in items))
     wanted = {one.id: every for one in own} if subjects is None else subjects
     if not own:
         raise SourceError(f"{path} holds none of the wanted statements.", hint="Is it a Wikidata JSON dump?")

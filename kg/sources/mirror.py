@@ -212,16 +212,24 @@ def source(
         provenance: further fields.
     """
     reading = _Reading(names, day)
-    rows, skipped, odd = [], 0, 0
+    rows, skipped, odd, twice = [], 0, 0, 0
+    seen: dict[str, StatementRdf] = {}
     for one in sorted(subjects, key=lambda s: (s.id, s.asked)):
         for statement in one.statements:
-            if statement.property in wanted[one.asked]:
+            if statement.property not in wanted[one.asked]:
+                continue
+            if statement.node in seen:
+                twice += seen[statement.node].triples != statement.triples
+            else:
+                seen[statement.node] = statement
                 row = reading.row(one, statement)
                 rows += [row] if row else []
                 skipped += row is None
                 odd += bool(statement.problems)
     if skipped:
         notes = [*notes, f"{skipped} statements whose value is no entity were left out."]
+    if twice:
+        notes = [*notes, f"{twice} statements were left out because an earlier one has the same id."]
     if odd:
         notes = [*notes, f"{odd} statements have a value that could not be read, or a day that is none and was mended."]
     if unknown := sorted(
@@ -268,7 +276,7 @@ class _Reading:
         except DataError:
             return None
         item, unknown = _item(value), value is not None and value.startswith(UNKNOWN)
-        if value is not None and item is None and not unknown:
+        if not unknown and value is not None and (item is None or not item.startswith("Q")):
             return None
         holder, start, (end, kind) = self.names.get(item or ""), read.bound("P580"), read.ends()
         return Row(

@@ -144,7 +144,7 @@ class QueryService:
             QueryError: it is not a SELECT.
             SourceError: the service cannot be reached, refuses the query, or answers wrongly.
         """
-        return iter([_plain_row(solution) for solution in self._solutions(text, self.scope)])
+        return iter(self._plain(self._solutions(text, self.scope)))
 
     def select(self, name: str, variables: str, values: Sequence[Sequence[Term]]) -> list[Row]:
         """Run ``queries/kg/NAME.rq`` with ``values`` bound to ``variables``, in parts, and return all its solutions.
@@ -152,7 +152,7 @@ class QueryService:
         Raises:
             SourceError: the service cannot be reached, answers wrongly, or gives other than it counted.
         """
-        return [_plain_row(solution) for solution in self._whole(name, variables, values)]
+        return self._plain(self._whole(name, variables, values))
 
     def subjects(self, wanted: Mapping[str, Collection[str]]) -> list[Subject]:
         """Return the subjects with their statements of the wanted properties, and of those that name their offices.
@@ -207,6 +207,12 @@ class QueryService:
             if team_class := team_classes().get(str(row["super"]).removeprefix(WD)):
                 found[str(row["team"]).removeprefix(WD)].add(team_class)
         return {team: next(c for c in ("national", "racing", "club") if c in own) for team, own in found.items()}
+
+    def _plain(self, solutions: Iterable[Solution]) -> list[Row]:
+        try:
+            return [_plain_row(solution) for solution in solutions]
+        except (KeyError, TypeError, ValueError) as error:
+            raise SourceError(f"{self.endpoint} gives a value that cannot be read: {error}.") from error
 
     # Statements
 
@@ -275,7 +281,7 @@ class QueryService:
         counts: tuple[int, int] = (0, 0)
         for again in ("", " again", " and again"):  # the service may have been changed between count and answer
             scope = None if self.scope is None else self.scope + again
-            expected = int(self._solutions(counted(text), scope)[0]["rows"]["value"])
+            expected = self._count(text, scope)
             if expected <= self.page:
                 found = self._solutions(text, scope) if expected else []
             else:
@@ -288,6 +294,12 @@ class QueryService:
             f"{self.endpoint} counts {counts[0]} rows and gives {counts[1]}, three times over.",
             hint="Is it being updated? Try again later.",
         )
+
+    def _count(self, text: str, scope: str | None) -> int:
+        try:
+            return int(self._solutions(counted(text), scope)[0]["rows"]["value"])
+        except (IndexError, KeyError, TypeError, ValueError) as error:
+            raise SourceError(f"{self.endpoint} answers a count with no number.") from error
 
     def _solutions(self, text: str, scope: str | None) -> list[Solution]:
         answer = self.web.post_sparql(self.endpoint, text, scope)

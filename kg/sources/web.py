@@ -508,7 +508,10 @@ def _parsed(body: bytes, check: Check | None) -> Json:
             ) from None
         raise Fault(f"answered with invalid or truncated JSON ({error}): {_seen(body)}") from None
     if check is not None:
-        check(answer)
+        try:
+            check(answer)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise Fault(f"answered with something that cannot be read: {_seen(body)}") from error
     return answer
 
 

@@ -89,11 +89,9 @@ class Wikidata:
         """Return where an entity's page redirected to in a revision; None where it was no redirect."""
         params = {"action": "query", "prop": "revisions", "revids": str(revision), "rvprop": "content"}
         answer = self._api({**params, "rvslots": "main"}, "", _check_content)
-        for page in answer["query"].get("pages", ()):
-            for one in page.get("revisions", ()):
-                content = _json(one.get("slots", {}).get("main", {}).get("content"))
-                if content.get("entity") == name and ID.fullmatch(str(content.get("redirect"))):
-                    return str(content["redirect"])
+        for content in _contents(answer):
+            if content.get("entity") == name and ID.fullmatch(str(content.get("redirect"))):
+                return str(content["redirect"])
         return None
 
     def entities(self, names: Collection[str], scope: str | None) -> dict[str, Entity | None]:
@@ -212,14 +210,16 @@ class Wikidata:
         kept = scope if scope or past else None
         found: list[Revision] = []
         further: dict[str, str] = {}
+        passed: list[dict[str, str]] = []
         while True:
             answer = self._api({**asked, **params, **further}, kept, _check_page)
             listed = answer["query"]["pages"][0].get("revisions", ())
             found += (Revision(name, one["revid"], one["timestamp"]) for one in listed if "sha1hidden" not in one)
-            before, further = further, {key: str(value) for key, value in answer.get("continue", {}).items()}
+            passed.append(further)
+            further = {key: str(value) for key, value in answer.get("continue", {}).items()}
             if not further or (most is not None and len(found) >= most):
                 return found[:most]
-            if further == before:
+            if further in passed:
                 raise SourceError(f"Wikidata's list of revisions of {name} goes in a circle at {further}.")
 
     def _api(self, params: Mapping[str, str], scope: str | None, check: Check) -> Json:
@@ -281,6 +281,7 @@ def _check_page(answer: Json) -> None:
         raise Fault("answered without the page that was asked for")
     if pages[0].get("invalid"):
         raise Fault(f"calls the title {pages[0].get('title')!r} invalid", kind="absent", retry=False)
+    dict(answer.get("continue", {}))
     for one in pages[0].get("revisions", ()):
         if not isinstance(one.get("revid"), int) or not _INSTANT.fullmatch(str(one.get("timestamp"))):
             raise Fault(f"answered with a revision that cannot be read: {one!r:.80}")
@@ -289,6 +290,13 @@ def _check_page(answer: Json) -> None:
 def _check_content(answer: Json) -> None:
     if not isinstance(answer.get("query"), dict):
         raise Fault("answered without the revision that was asked for")
+    _contents(answer)
+
+
+def _contents(answer: Json) -> list[Mapping[str, object]]:
+    """Return the texts of revisions that are JSON objects."""
+    revisions = [one for page in answer["query"].get("pages", ()) for one in page.get("revisions", ())]
+    return [_json(one.get("slots", {}).get("main", {}).get("content")) for one in revisions]
 
 
 def _check_search(answer: Json) -> None:
