@@ -263,9 +263,12 @@ MODEL_HELP: Final = """\b
       owner/name or a folder   a model of the hub, or on disk
       file.gguf                a GGUF file
       openai:NAME              a model of OpenAI, or with --base-url of any server
-                               that speaks its language: vLLM, SGLang, llama.cpp, Ollama
+                               of its protocol: vLLM, SGLang, llama.cpp, Ollama
+      vllm:NAME                the same, at 127.0.0.1:8000 without --base-url
       anthropic:NAME           a model of Anthropic
       scripted:answers.toml    answers read from a table, to try things out
 
-    The keys of APIs are read from OPENAI_API_KEY and ANTHROPIC_API_KEY.
+    Servers are asked in chat; a base model wants --style completion. The keys of
+    APIs are read from OPENAI_API_KEY and ANTHROPIC_API_KEY; a server of your own
+    needs none, or the one that --api-key-env names.
 """
