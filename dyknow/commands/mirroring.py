@@ -215,7 +215,8 @@ def unbroken(places: Places, work: Path) -> Iterator[None]:
         there = [one.id for one in places.find()]
         instead = f"there are the snapshots {', '.join(there)} instead" if there else "there are no snapshots"
         rest = f"{kept} responses are kept for the next try" if kept else "nothing was changed"
-        raise SourceError(f"{error.message.rstrip('.')}; {rest}, and {instead}.", hint=error.hint) from error
+        hint = error.hint if kept else "Is the network there? Then the same command does it."
+        raise SourceError(f"{error.message.rstrip('.')}; {rest}, and {instead}.", hint=hint) from error
 
 
 def _remove(path: Path) -> None:
