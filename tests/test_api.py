@@ -515,8 +515,8 @@ def test_the_usual_key_goes_to_its_maker_alone(monkeypatch: pytest.MonkeyPatch) 
     with ModelServer() as server:
         first(remote(server))
         assert not [one for one in server.requests if SECRET in str(one.headers) or "org-secret" in str(one.headers)]
-    home = DIALECTS["openai"].home
-    assert key_for(home, None, home, "OPENAI_API_KEY").value == SECRET
+    maker = DIALECTS["openai"].maker
+    assert key_for(maker, None, maker, "OPENAI_API_KEY").value == SECRET
 
 
 def test_the_environments_proxy_is_not_used_without_encryption(monkeypatch: pytest.MonkeyPatch) -> None:

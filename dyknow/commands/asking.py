@@ -108,10 +108,9 @@ def check(file: Path | None) -> None:
     epilog=example(
         "dyknow run smollm2",
         "dyknow run openai-community/gpt2-xl --batch-size 8",
-        "dyknow run my-finetuned-model/ --style completion --device cuda --dtype bfloat16",
+        "dyknow run my-finetuned-model/ --style completion --dtype bfloat16",
         "dyknow run models/mistral-7b.Q4_K_M.gguf --title 'Mistral 7B'",
-        "dyknow run openai:meta-llama/Llama-3.1-70B-Instruct --base-url http://node1:8000/v1 "
-        "--base-url http://node2:8000/v1 --concurrency 32",
+        "dyknow run vllm:NAME --base-url http://a:8000/v1 --base-url http://b:8000/v1",
         "dyknow run openai:gpt-4o",
         "dyknow run anthropic:claude-sonnet-4-5 --concurrency 2",
         "dyknow run smollm2 --samples 10 --temperature 0.7 --seed 1",

@@ -250,8 +250,9 @@ def _word(kind: DoubtKind) -> str:
     "--kind",
     "kinds",
     type=click.Choice([_word(kind) for kind in DoubtKind]),
+    metavar="KIND",
     multiple=True,
-    help="Only this kind of doubt; give it again for further kinds.",
+    help=f"Only this kind of doubt; give it again for further kinds. Kinds: {', '.join(map(_word, DoubtKind))}.",
 )
 @_subject_option
 @format_option

@@ -51,20 +51,20 @@ _IMPORT_HELP: Final = """Bring in answers that were given elsewhere, as runs.
 
     \b
     PATH is one of
-      a folder of the study     countries_byGDP_answers.json and so on, or a clone of its
-                                repository; the published labels become the judge `published`
-      samples_*.jsonl           of lm-evaluation-harness (lm_eval --log_samples), or a folder
-                                of them; the task is made by `dyknow export lm-eval`
-      .eval or .json            a log of Inspect, or a folder of them; the task is made by
-                                `dyknow export inspect`
-      a table, .csv or .jsonl   a header or keys of these names; others are passed over:
-                                  question  Q38/P35#1; or fact Q38/P35 and phrasing 1
-                                  text      the answer; null in JSON where there is none
-                                  sample    0, 1, 2 where a question has several answers
-                                  prompt    what was asked; else the benchmark's words
-                                  model     its name; several models become several runs
-                                `dyknow export questions` writes one that lacks only text
-      named.csv                 figures without texts, made by `dyknow export named`
+      a folder of the study   countries_byGDP_answers.json and so on, or a clone
+                              of it; its labels become the judge `published`
+      samples_*.jsonl         of lm-evaluation-harness (--log_samples), or a
+                              folder; `dyknow export lm-eval` makes the task
+      .eval or .json          a log of Inspect, or a folder of them; `dyknow
+                              export inspect` makes the task
+      a .csv or .jsonl table  a header or keys of these names:
+                              question  Q38/P35#1; or fact and phrasing
+                              text      the answer; null where there is none
+                              sample    0, 1, 2 where there are several
+                              prompt    what was asked; else our words
+                              model     its name; several become several runs
+                              `dyknow export questions` lacks only text
+      named.csv               figures without texts, of `dyknow export named`
 """
 
 

@@ -18,7 +18,7 @@ from kg.errors import RunError, UsageError
 @command(
     epilog=example(
         "dyknow benchmark paraphrase smollm2 --group countries",
-        "dyknow benchmark paraphrase openai:gpt-4o mine.toml --out review.toml --temperature 0.7",
+        "dyknow benchmark paraphrase openai:gpt-4o mine.toml --out review.toml",
     ),
     help=f"""Ask a model to rephrase every phrasing of a benchmark, and write what it proposes for review.
 

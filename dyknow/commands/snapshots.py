@@ -65,7 +65,7 @@ def snapshots() -> None:
     epilog=example(
         "dyknow snapshot take --date today",
         "dyknow snapshot take --date 2019-06-30 --property P6",
-        "dyknow snapshot take latest-all.json.gz --source dump --date 2021-06-14 --property P6,P35",
+        "dyknow snapshot take all.gz --source dump --date 2021-06-14 --property P6",
         "dyknow snapshot take examples/facts.csv --source table --date 2024-01-31",
     )
 )
@@ -182,7 +182,7 @@ def _dumped(file: Path, day: Day, asked: Asked, workers: int | None, places: Pla
 @snapshots.command(
     epilog=example(
         "dyknow snapshot history --from 2018-01 --to 2023-12 --every month",
-        "dyknow snapshot history --from 2018-01 --to 2023-12 --every quarter --property P6 --plan",
+        "dyknow snapshot history --from 2018-01 --every quarter --property P6 --plan",
     )
 )
 @click.option("--from", "first", required=True, type=MONTH, metavar="DATE", help="The first day; a month is its first.")

@@ -70,9 +70,9 @@ class Remote:
         self._manner: Manner = "chat" if self._style == "chat" else "completion"
         self._stop = options.stop or (("\n",) if self._style == "completion" else ())
         self._options = options
-        addresses = dict.fromkeys(address_of(url) for url in options.base_urls or (dialect.home,))
+        addresses = dict.fromkeys(address_of(url) for url in options.base_urls or (dialect.maker,))
         self._keys = {
-            address: key_for(address, options.api_key_env, dialect.home, dialect.variable) for address in addresses
+            address: key_for(address, options.api_key_env, dialect.maker, dialect.variable) for address in addresses
         }
         self._known: dict[str, Settled] = {}
 
@@ -155,7 +155,9 @@ class Remote:
             self._stop,
             self._options.seed if self._sends_seed else None,
             # OpenAI itself has done away with the old name; the others know it best.
-            limit="max_completion_tokens" if address == self._dialect.home and self._manner == "chat" else "max_tokens",
+            limit="max_completion_tokens"
+            if address == self._dialect.maker and self._manner == "chat"
+            else "max_tokens",
         )
 
     # What the servers tell beforehand

@@ -85,7 +85,7 @@ class Dialect(Protocol):
         ...
 
     @property
-    def home(self) -> str:
+    def maker(self) -> str:
         """The address of its maker's servers."""
         ...
 
@@ -123,7 +123,7 @@ class OpenAi:
     """The protocol of OpenAI, which vLLM, SGLang, llama.cpp's server, Ollama and many more speak."""
 
     kind: Final = "openai"
-    home: Final = "https://api.openai.com/v1"
+    maker: Final = "https://api.openai.com/v1"
     variable: Final = "OPENAI_API_KEY"
 
     def library(self) -> Any:  # noqa: ANN401
@@ -137,7 +137,7 @@ class OpenAi:
         client = openai.AsyncOpenAI(
             api_key=key.value, base_url=address, max_retries=0, timeout=deadline_s, http_client=http
         )
-        if address != self.home:
+        if address != self.maker:
             # The client reads these from the environment; they are nobody else's business.
             client.organization = client.project = None
         return client
@@ -203,7 +203,7 @@ class Anthropic:
     """The protocol of Anthropic's Messages."""
 
     kind: Final = "anthropic"
-    home: Final = "https://api.anthropic.com"
+    maker: Final = "https://api.anthropic.com"
     variable: Final = "ANTHROPIC_API_KEY"
 
     def library(self) -> Any:  # noqa: ANN401

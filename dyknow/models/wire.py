@@ -116,7 +116,7 @@ def is_loopback(address: str) -> bool:
         return host == "localhost"
 
 
-def key_for(address: str, named: str | None, home: str, usual: str) -> Key:
+def key_for(address: str, named: str | None, maker: str, usual: str) -> Key:
     """Return the key for a server.
 
     The usual variable's key belongs to the kind's own servers and is sent nowhere else: a server of one's own gets a
@@ -125,13 +125,13 @@ def key_for(address: str, named: str | None, home: str, usual: str) -> Key:
     Args:
         address: The server.
         named: The variable that the user named.
-        home: The address of the kind's own servers.
+        maker: The address of the kind's own servers.
         usual: The variable for those.
 
     Raises:
         UsageError: the variable is empty, or the key would go over the network in the clear.
     """
-    variable = named or (usual if urlsplit(address).hostname == urlsplit(home).hostname else None)
+    variable = named or (usual if urlsplit(address).hostname == urlsplit(maker).hostname else None)
     if variable is None:
         return Key(NO_KEY, None)
     value = os.environ.get(variable, "").strip()
