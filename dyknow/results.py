@@ -6,10 +6,8 @@ each set of names, and kept for the next making. Every table and column is descr
 """
 
 import csv
-import hashlib
 import tempfile
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -19,18 +17,18 @@ import duckdb
 import orjson
 
 from dyknow import benchmark, named
-from dyknow.journal import RunInfo, find_runs, judgments, key_of, likelihoods, questions, responses
-from dyknow.match import ALIASES_DIGEST, MATCHER_VERSION, Candidate, candidates_digest, match
+from dyknow.journal import RunInfo, find_runs, judgments
+from dyknow.match import ALIASES_DIGEST, MATCHER_VERSION
 from dyknow.models import presets
+from dyknow.rows import Asked, MatchKey, asked_of, likelihood_rows, match_row, response_rows, run_row, sha256
 from kg import identity
-from kg.answers import NameRow, facts, names, timeline
+from kg.answers import facts, names, timeline
 from kg.errors import QueryError, RunError
 from kg.resources import query
 from kg.snapshot import Snapshot
 from kg.store import open_store
 
 Progress = Callable[[str], None]
-_MatchKey = tuple[str, str, str]  # response digest, fact, candidates digest
 
 MACROS: Final = (
     "moments", "verdicts", "soft", "table1", "table5", "table2", "samples", "beliefs", "mass", "since_release",
@@ -59,7 +57,6 @@ _RESPONSE_COLUMNS: Final = (
     "run", "question", "fact", "domain", "subject", "phrasing", "counted", "sample", "prompt", "text", "status",
     "finish_reason", "raw", "logprob", "prompt_tokens", "tokens", "seconds", "server", "response_digest",
 )  # fmt: skip
-_QUESTION_COLUMNS: Final = ("question", "fact", "domain", "subject", "phrasing", "counted")
 _JUDGMENT_COLUMNS: Final = ("run", "question", "sample", "judge", "verdict", "start", "as_of")
 _MATCH_COLUMNS: Final = (
     "response_digest, fact, candidates_digest, matcher_version, entity, reason, span_start, span_end, matched, alias,"
@@ -165,26 +162,19 @@ def _export(connection: duckdb.DuckDBPyConnection, name: str, path: Path) -> Pat
 # What the file is made of
 
 
-def _sha256(*parts: bytes) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "big") + part)
-    return digest.hexdigest()
-
-
 def _fingerprint(runs: Sequence[RunInfo], snapshots: Sequence[Snapshot]) -> str:
     """Return a digest of all that the rows depend on."""
     parts = [_code_digest(), identity.load().digest, ALIASES_DIGEST, MATCHER_VERSION, benchmark.load().digest]
-    parts += [_sha256(presets.TABLE.read_bytes())]
+    parts += [sha256(presets.TABLE.read_bytes())]
     parts += [f"{snapshot.id} {_timeline_key(snapshot)}" for snapshot in snapshots]
     for run in runs:
         files = sorted([*run.path.glob("*.json"), *run.path.glob("*.jsonl"), *run.path.glob("judgments/*.jsonl")])
-        parts += [f"{run.id}/{file.name} {_sha256(file.read_bytes())}" for file in files]
-    return _sha256(*(part.encode() for part in parts))
+        parts += [f"{run.id}/{file.name} {sha256(file.read_bytes())}" for file in files]
+    return sha256(*(part.encode() for part in parts))
 
 
 def _code_digest() -> str:
-    return _sha256(_matcher_digest().encode(), *(query(f"dyknow/{name}.sql").encode() for name in ("schema", *MACROS)))
+    return sha256(_matcher_digest().encode(), *(query(f"dyknow/{name}.sql").encode() for name in ("schema", *MACROS)))
 
 
 @cache
@@ -192,7 +182,7 @@ def _matcher_digest() -> str:
     """Return a digest of the matcher's code and words: a rule that changed must not find old matches kept."""
     folder = Path(__file__).parent
     files = [folder / f"{name}.py" for name in _MATCHER] + [folder / "data" / "words.toml"]
-    return _sha256(*(file.read_bytes() for file in files))
+    return sha256(*(file.read_bytes() for file in files))
 
 
 def _timeline_key(snapshot: Snapshot) -> str:
@@ -200,7 +190,7 @@ def _timeline_key(snapshot: Snapshot) -> str:
     statements = [query(f"kg/{name}.rq") for name in ("answers", "days", "facts", "holder-labels", "names")]
     code = Path(__file__).parent.parent / "kg" / "answers.py"
     parts = [snapshot.digest, identity.load().digest, ALIASES_DIGEST, query("dyknow/schema.sql"), *statements]
-    return _sha256(*(part.encode() for part in parts), code.read_bytes())
+    return sha256(*(part.encode() for part in parts), code.read_bytes())
 
 
 def _meta(database: Path) -> dict[str, str]:
@@ -255,7 +245,7 @@ def _quoted(path: Path) -> str:
 def _attach_old(connection: duckdb.DuckDBPyConnection, database: Path) -> dict[str, str]:
     """Attach the file that is to be replaced, if its tables are the same, and return what it was made of."""
     meta = _meta(database)
-    if meta.get("schema") != _sha256(query("dyknow/schema.sql").encode()):
+    if meta.get("schema") != sha256(query("dyknow/schema.sql").encode()):
         return {}
     try:
         connection.execute(f"ATTACH '{_quoted(database)}' AS old (READ_ONLY)")
@@ -284,7 +274,7 @@ class _Maker:
             self._connection.execute(query(f"dyknow/{name}.sql"))
         made_of = {
             "fingerprint": fingerprint,
-            "schema": _sha256(query("dyknow/schema.sql").encode()),
+            "schema": sha256(query("dyknow/schema.sql").encode()),
             "matcher": _matcher_digest(),
             "matcher_version": MATCHER_VERSION,
             "identity_digest": identity.load().digest,
@@ -309,11 +299,11 @@ class _Maker:
 
     # Snapshots
 
-    def _snapshot(self, snapshot: Snapshot) -> dict[str, "_Asked"]:
+    def _snapshot(self, snapshot: Snapshot) -> dict[str, Asked]:
         """Insert a snapshot's facts, labels, standings and coverage; return the names a text may be matched to."""
         self._insert("snapshots", [{"snapshot": snapshot.id, "day": snapshot.date, "digest": snapshot.digest}])
         store, known = open_store(snapshot), identity.load()
-        asked = _asked(facts(store, known).values(), names(store, known))
+        asked = asked_of(facts(store, known).values(), names(store, known))
         if self._old.get(f"timeline:{snapshot.id}") == _timeline_key(snapshot):
             for table in ("facts", "labels", "standings", "coverage"):
                 self._connection.execute(
@@ -332,17 +322,17 @@ class _Maker:
 
     def _runs(self, runs: Sequence[RunInfo]) -> list[dict[str, Any]]:
         """Insert runs, responses and judgments; return the responses."""
-        self._insert("runs", (_run_row(run) for run in runs))
-        rows = [row for run in runs for row in _response_rows(run)]
-        self._insert("likelihoods", (row for run in runs for row in _likelihood_rows(run)))
+        self._insert("runs", (run_row(run) for run in runs))
+        rows = [row for run in runs for row in response_rows(run)]
+        self._insert("likelihoods", (row for run in runs for row in likelihood_rows(run)))
         self._insert("responses", ({key: row.get(key) for key in _RESPONSE_COLUMNS} for row in rows))
         judged = ({"run": run.id, **row} for run in runs for row in judgments(run.path))
         self._insert("judgments", ({key: row[key] for key in _JUDGMENT_COLUMNS} for row in judged))
         return rows
 
-    def _matches(self, rows: Sequence[Mapping[str, Any]], candidates: Mapping[str, Mapping[str, "_Asked"]]) -> None:
+    def _matches(self, rows: Sequence[Mapping[str, Any]], candidates: Mapping[str, Mapping[str, Asked]]) -> None:
         """Match every text to the names of every snapshot, each pair once in the life of the file."""
-        wanted: dict[_MatchKey, tuple[Mapping[str, Any], _Asked]] = {}
+        wanted: dict[MatchKey, tuple[Mapping[str, Any], Asked]] = {}
         for by_fact in candidates.values():
             for row in rows:
                 asked = by_fact.get(row["fact"])
@@ -351,9 +341,9 @@ class _Maker:
         kept = self._kept_matches(wanted)
         if len(wanted) - len(kept) > 500:
             self._progress(f"matching {len(wanted) - len(kept)} answers to names")
-        self._insert("matches", (kept.get(key) or _match_row(key, *wanted[key]) for key in sorted(wanted)))
+        self._insert("matches", (kept.get(key) or match_row(key, *wanted[key]) for key in sorted(wanted)))
 
-    def _kept_matches(self, wanted: Mapping[_MatchKey, object]) -> dict[_MatchKey, dict[str, Any]]:
+    def _kept_matches(self, wanted: Mapping[MatchKey, object]) -> dict[MatchKey, dict[str, Any]]:
         if self._old.get("matcher") != _matcher_digest():
             return {}
         statement = f"SELECT {_MATCH_COLUMNS} FROM old.matches WHERE matcher_version IN (?, ?)"
@@ -362,158 +352,3 @@ class _Maker:
         rows = (dict(zip(columns, row, strict=True)) for row in cursor.fetchall())
         keyed = {(row["response_digest"], row["fact"], row["candidates_digest"]): row for row in rows}
         return {key: row for key, row in keyed.items() if key in wanted}
-
-
-class _Asked(NamedTuple):
-    """A fact and the names that answers to it may be matched to."""
-
-    fact: str
-    subject: str
-    property: str
-    office: str | None
-    whole: bool
-    candidates: tuple[Candidate, ...]
-    digest: str
-
-    def row(self) -> dict[str, Any]:
-        about = {"fact": self.fact, "subject": self.subject, "property": self.property, "office": self.office}
-        return {**about, "whole": self.whole, "candidates_digest": self.digest}
-
-    def labels(self) -> Iterator[dict[str, str]]:
-        for candidate in self.candidates:
-            yield {"fact": self.fact, "entity": candidate.entity, "label": candidate.labels[0]}
-
-
-def _asked(known: Iterable[Any], rows: Iterable[NameRow]) -> dict[str, _Asked]:
-    by_fact: dict[str, dict[str, list[NameRow]]] = defaultdict(lambda: defaultdict(list))
-    for row in rows:
-        by_fact[row.fact][row.entity].append(row)
-    found = {}
-    for fact in known:
-        candidates = tuple(_candidate(entity, own) for entity, own in sorted(by_fact[fact.fact].items()))
-        # What the question says names nobody, so subject and office are part of what a match depends on.
-        digest = _sha256(candidates_digest(candidates).encode(), fact.subject.encode(), (fact.office or "").encode())
-        found[fact.fact] = _Asked(fact.fact, fact.subject, fact.property, fact.office, fact.whole, candidates, digest)
-    return found
-
-
-def _candidate(entity: str, rows: Sequence[NameRow]) -> Candidate:
-    ordered = sorted(rows, key=lambda row: (row.kind != "label", row.name))
-    firsts, lasts = [row.first_day for row in rows], [row.last_day for row in rows]
-    return Candidate(
-        entity=entity,
-        labels=tuple(dict.fromkeys(row.name for row in ordered)),
-        first_day=None if None in firsts else min(day for day in firsts if day is not None),
-        last_day=None if None in lasts else max(day for day in lasts if day is not None),
-        team_class=next((row.team_class for row in rows if row.team_class), None),
-    )
-
-
-def _run_row(run: RunInfo) -> dict[str, Any]:
-    model = run.info.get("model") or {}
-    return {
-        "run": run.id,
-        "kind": run.info.get("kind"),
-        "title": run.info.get("title") or model.get("name") or run.id,
-        "release_year": run.info.get("release_year"),
-        "prefixed": bool(run.info.get("prefixed")),
-        "model": model.get("name"),
-        "samples": run.samples,
-        **_release(run)._asdict(),
-    }
-
-
-class _Release(NamedTuple):
-    released: str | None
-    release_known: str | None
-    release_source: str | None
-
-
-def _release(run: RunInfo) -> _Release:
-    """Return when a run's model came out: as the run says, else by the day of its preset, else the last day of a year.
-
-    A preset does not speak against the year that someone gave to a run of their own. The study's year does not speak
-    against a preset: it is the year of the model, and the day is that of the version that was asked.
-    """
-    said, year = run.info.get("released") or {}, run.info.get("release_year")
-    if said.get("day"):
-        return _Release(said["day"], "day", said.get("source"))
-    preset = presets.find((run.info.get("model") or {}).get("name") or run.id)
-    if preset and preset.released and (run.info.get("kind") != "asked" or year in (None, preset.released.year)):
-        return _Release(preset.released.isoformat(), "day", preset.sources.get("released"))
-    if year is None and preset and preset.year:
-        return _Release(f"{preset.year:04}-12-31", "year", preset.sources.get("year"))
-    if year is None:
-        return _Release(None, None, None)
-    return _Release(f"{year:04}-12-31", "year", "the year given with the run")
-
-
-def _response_rows(run: RunInfo) -> Iterator[dict[str, Any]]:
-    """Yield a run's responses, and a row "unanswered" for each one that a fact of the run lacks."""
-    seen = set()
-    for row in named.rows(run.path) if run.info.get("kind") == "named" else responses(run.path):
-        seen.add(key_of(row))
-        yield {**row, "run": run.id, "response_digest": _response_digest(row)}
-    for about in _all_questions(run):
-        for sample in range(run.samples):
-            if (about["question"], sample) not in seen:
-                yield {**about, "run": run.id, "sample": sample, "status": "unanswered"}
-
-
-def _all_questions(run: RunInfo) -> list[dict[str, Any]]:
-    """Return every phrasing of every fact that a run set out to ask; none where that is not known.
-
-    A run from before questions were recorded is taken to have asked what it answered, save where it is the whole of the
-    benchmark that ships.
-    """
-    if run.info.get("likelihoods") and not run.info.get("legs"):
-        return []  # of a model that was only scored no answer is missing
-    if recorded := questions(run.path):
-        return [{key: row[key] for key in _QUESTION_COLUMNS} for row in recorded]
-    if run.info.get("kind") != "asked":
-        return []
-    ours = benchmark.load()
-    whole = run.info["benchmark"]["digest"] == ours.digest and run.info.get("questions") == len(ours.questions())
-    return [_question_row(question) for question in ours.questions()] if whole else []
-
-
-def _likelihood_rows(run: RunInfo) -> Iterator[dict[str, Any]]:
-    for row in likelihoods(run.path):
-        about = {key: row[key] for key in _QUESTION_COLUMNS}
-        for score in row["scores"]:
-            yield {"run": run.id, **about, **score}
-
-
-def _question_row(question: benchmark.Question) -> dict[str, Any]:
-    fact = question.fact
-    values = (question.id, fact.id, fact.domain, fact.subject_label, question.phrasing, True)
-    return dict(zip(_QUESTION_COLUMNS, values, strict=True))
-
-
-def _response_digest(row: Mapping[str, Any]) -> str:
-    if "entity" in row:  # a run of kind "named" says whom a text named, and not the text
-        return _sha256(named.VERSION.encode(), orjson.dumps([row["entity"], row["label"], row["reason"]]))
-    return _sha256((row.get("prompt") or "").encode(), (row.get("text") or "").encode())
-
-
-def _match_row(key: _MatchKey, row: Mapping[str, Any], asked: _Asked) -> dict[str, Any]:
-    """Match one text, or take over whom a run of kind "named" says it names."""
-    digest, fact, candidates = key
-    about = {"response_digest": digest, "fact": fact, "candidates_digest": candidates}
-    if "entity" in row:
-        label = {"matched": "", "alias": row["label"] or "", "match_rule": "named", "score": None}
-        spans = {"span_start": None, "span_end": None, "matcher_version": named.VERSION}
-        return {**about, "entity": row["entity"], "reason": row["reason"], **label, **spans}
-    found = match(row["text"] or "", row["prompt"] or "", asked.candidates, asked.subject, asked.office)
-    return {
-        **about,
-        "matcher_version": MATCHER_VERSION,
-        "entity": found.entity,
-        "reason": str(found.reason),
-        "span_start": found.start,
-        "span_end": found.end,
-        "matched": found.matched,
-        "alias": found.alias,
-        "match_rule": found.rule,
-        "score": found.score,
-    }

@@ -68,3 +68,7 @@ class RunError(DyknowError):
 
 class ModelError(DyknowError):
     """A model cannot be loaded or asked."""
+
+
+class AlignError(DyknowError):
+    """A model cannot be aligned: its structure is unknown, a subject is missing, an edit collapsed; it is unchanged."""

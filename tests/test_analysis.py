@@ -21,6 +21,7 @@ from dyknow.journal import RunInfo
 from dyknow.judges import Judged, agreement, read_labels
 from dyknow.named import import_named
 from dyknow.published import import_published
+from dyknow.rows import release
 from kg import identity
 from kg.answers import AnswerSet, answers
 from kg.dates import parse_day
@@ -298,7 +299,7 @@ def _info(**info: Any) -> RunInfo:  # noqa: ANN401 -- what run.json may say
     ],
 )
 def test_when_a_model_came_out(info: dict[str, Any], day: str | None, known: str | None) -> None:
-    found = results._release(_info(**info))
+    found = release(_info(**info))
     assert (found.released, found.release_known) == (day, known)
     assert (found.release_source is None) == (day is None)
 

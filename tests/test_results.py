@@ -14,7 +14,7 @@ import duckdb
 import orjson
 import pytest
 
-from dyknow import results
+from dyknow import results, rows
 from dyknow.beliefs import find_holders
 from dyknow.benchmark import load
 from dyknow.match import Match, match
@@ -334,7 +334,7 @@ def test_another_matcher_matches_anew(
         texts.append(text)
         return match(text, *rest)
 
-    monkeypatch.setattr(results, "match", told)
+    monkeypatch.setattr(rows, "match", told)
     results.connect(runs, snapshots[:1], seeded).close()
     assert texts == []
     monkeypatch.setattr(results, "_matcher_digest", lambda: "another")

@@ -1,0 +1,1 @@
+"""Outputs that the study's authors published after editing or retrieval, as runs."""

@@ -1,0 +1,189 @@
+"""Rows of results.duckdb out of journals: runs, responses, likelihoods, and whom each text is matched to."""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from dyknow import benchmark, named
+from dyknow.journal import RunInfo, key_of, likelihoods, questions, responses
+from dyknow.match import MATCHER_VERSION, Candidate, candidates_digest, match
+from dyknow.models import presets
+from kg.answers import NameRow
+
+MatchKey = tuple[str, str, str]
+"""Digest of the response, fact, digest of the names it may be matched to."""
+
+_QUESTION_COLUMNS: Final = ("question", "fact", "domain", "subject", "phrasing", "counted")
+
+
+def sha256(*parts: bytes) -> str:
+    """Return a digest of several texts, each with its length."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.hexdigest()
+
+
+class Asked(NamedTuple):
+    """A fact and the names that answers to it may be matched to."""
+
+    fact: str
+    subject: str
+    property: str
+    office: str | None
+    whole: bool
+    candidates: tuple[Candidate, ...]
+    digest: str
+
+    def row(self) -> dict[str, Any]:
+        """Return its row in the table of facts."""
+        about = {"fact": self.fact, "subject": self.subject, "property": self.property, "office": self.office}
+        return {**about, "whole": self.whole, "candidates_digest": self.digest}
+
+    def labels(self) -> Iterator[dict[str, str]]:
+        """Yield the name of each entity that an answer may be matched to."""
+        for candidate in self.candidates:
+            yield {"fact": self.fact, "entity": candidate.entity, "label": candidate.labels[0]}
+
+
+def asked_of(known: Iterable[Any], rows: Iterable[NameRow]) -> dict[str, Asked]:
+    """Return facts by their ids, each with the names of all that hold it in some statement."""
+    by_fact: dict[str, dict[str, list[NameRow]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        by_fact[row.fact][row.entity].append(row)
+    found = {}
+    for fact in known:
+        candidates = tuple(_candidate(entity, own) for entity, own in sorted(by_fact[fact.fact].items()))
+        # What the question says names nobody, so subject and office are part of what a match depends on.
+        digest = sha256(candidates_digest(candidates).encode(), fact.subject.encode(), (fact.office or "").encode())
+        found[fact.fact] = Asked(fact.fact, fact.subject, fact.property, fact.office, fact.whole, candidates, digest)
+    return found
+
+
+def _candidate(entity: str, rows: Sequence[NameRow]) -> Candidate:
+    ordered = sorted(rows, key=lambda row: (row.kind != "label", row.name))
+    firsts, lasts = [row.first_day for row in rows], [row.last_day for row in rows]
+    return Candidate(
+        entity=entity,
+        labels=tuple(dict.fromkeys(row.name for row in ordered)),
+        first_day=None if None in firsts else min(day for day in firsts if day is not None),
+        last_day=None if None in lasts else max(day for day in lasts if day is not None),
+        team_class=next((row.team_class for row in rows if row.team_class), None),
+    )
+
+
+def run_row(run: RunInfo) -> dict[str, Any]:
+    """Return a run's row."""
+    model = run.info.get("model") or {}
+    return {
+        "run": run.id,
+        "kind": run.info.get("kind"),
+        "title": run.info.get("title") or model.get("name") or run.id,
+        "release_year": run.info.get("release_year"),
+        "prefixed": bool(run.info.get("prefixed")),
+        "model": model.get("name"),
+        "samples": run.samples,
+        **release(run)._asdict(),
+    }
+
+
+class Release(NamedTuple):
+    """When a model came out: a day, whether that is "day" or only "year" of it, and who says so."""
+
+    released: str | None
+    release_known: str | None
+    release_source: str | None
+
+
+def release(run: RunInfo) -> Release:
+    """Return when a run's model came out: as the run says, else by the day of its preset, else the last day of a year.
+
+    A preset does not speak against the year that someone gave to a run of their own. The study's year does not speak
+    against a preset: it is the year of the model, and the day is that of the version that was asked.
+    """
+    said, year = run.info.get("released") or {}, run.info.get("release_year")
+    if said.get("day"):
+        return Release(said["day"], "day", said.get("source"))
+    preset = presets.find((run.info.get("model") or {}).get("name") or run.id)
+    if preset and preset.released and (run.info.get("kind") != "asked" or year in (None, preset.released.year)):
+        return Release(preset.released.isoformat(), "day", preset.sources.get("released"))
+    if year is None and preset and preset.year:
+        return Release(f"{preset.year:04}-12-31", "year", preset.sources.get("year"))
+    if year is None:
+        return Release(None, None, None)
+    return Release(f"{year:04}-12-31", "year", "the year given with the run")
+
+
+def response_rows(run: RunInfo) -> Iterator[dict[str, Any]]:
+    """Yield a run's responses, and a row "unanswered" for each one that a fact of the run lacks."""
+    seen = set()
+    for row in named.rows(run.path) if run.info.get("kind") == "named" else responses(run.path):
+        seen.add(key_of(row))
+        yield {**row, "run": run.id, "response_digest": _response_digest(row)}
+    for about in _all_questions(run):
+        for sample in range(run.samples):
+            if (about["question"], sample) not in seen:
+                yield {**about, "run": run.id, "sample": sample, "status": "unanswered"}
+
+
+def _all_questions(run: RunInfo) -> list[dict[str, Any]]:
+    """Return every phrasing of every fact that a run set out to ask; none where that is not known.
+
+    A run from before questions were recorded is taken to have asked what it answered, save where it is the whole of the
+    benchmark that ships.
+    """
+    if run.info.get("likelihoods") and not run.info.get("legs"):
+        return []  # of a model that was only scored no answer is missing
+    if recorded := questions(run.path):
+        return [{key: row[key] for key in _QUESTION_COLUMNS} for row in recorded]
+    if run.info.get("kind") != "asked":
+        return []
+    ours = benchmark.load()
+    whole = run.info["benchmark"]["digest"] == ours.digest and run.info.get("questions") == len(ours.questions())
+    return [_question_row(question) for question in ours.questions()] if whole else []
+
+
+def likelihood_rows(run: RunInfo) -> Iterator[dict[str, Any]]:
+    """Yield the score of every holder that a run scored."""
+    for row in likelihoods(run.path):
+        about = {key: row[key] for key in _QUESTION_COLUMNS}
+        for score in row["scores"]:
+            yield {"run": run.id, **about, **score}
+
+
+def _question_row(question: benchmark.Question) -> dict[str, Any]:
+    fact = question.fact
+    values = (question.id, fact.id, fact.domain, fact.subject_label, question.phrasing, True)
+    return dict(zip(_QUESTION_COLUMNS, values, strict=True))
+
+
+def _response_digest(row: Mapping[str, Any]) -> str:
+    if "entity" in row:  # a run of kind "named" says whom a text named, and not the text
+        return sha256(named.VERSION.encode(), orjson.dumps([row["entity"], row["label"], row["reason"]]))
+    return sha256((row.get("prompt") or "").encode(), (row.get("text") or "").encode())
+
+
+def match_row(key: MatchKey, row: Mapping[str, Any], asked: Asked) -> dict[str, Any]:
+    """Match one text, or take over whom a run of kind "named" says it names."""
+    digest, fact, candidates = key
+    about = {"response_digest": digest, "fact": fact, "candidates_digest": candidates}
+    if "entity" in row:
+        label = {"matched": "", "alias": row["label"] or "", "match_rule": "named", "score": None}
+        spans = {"span_start": None, "span_end": None, "matcher_version": named.VERSION}
+        return {**about, "entity": row["entity"], "reason": row["reason"], **label, **spans}
+    found = match(row["text"] or "", row["prompt"] or "", asked.candidates, asked.subject, asked.office)
+    return {
+        **about,
+        "matcher_version": MATCHER_VERSION,
+        "entity": found.entity,
+        "reason": str(found.reason),
+        "span_start": found.start,
+        "span_end": found.end,
+        "matched": found.matched,
+        "alias": found.alias,
+        "match_rule": found.rule,
+        "score": found.score,
+    }
