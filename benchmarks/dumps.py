@@ -26,7 +26,8 @@ from typing import IO, NamedTuple, cast
 import rapidgzip  # type: ignore[import-not-found]
 import zstandard
 
-from kg.sources.dumps import Wanted, entities, extract
+from kg.sources.dumplines import Wanted
+from kg.sources.dumps import entities, extract
 
 REPO = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("DYKNOW_SHARED", REPO.parent / "shared"))

@@ -13,8 +13,9 @@ import pytest
 import zstandard
 
 from kg.errors import DataError, DyknowError, UsageError
-from kg.sources import dumps
-from kg.sources.dumps import Extracted, Progress, Wanted, entities, extract, named_in
+from kg.sources import dumplines, dumptext, dumpworkers
+from kg.sources.dumplines import Wanted
+from kg.sources.dumps import Extracted, Progress, entities, extract, named_in
 from kg.sources.entity import Entity, read_entities
 
 WANTED = Wanted(frozenset(("P6", "P35")))
@@ -292,12 +293,12 @@ def test_an_item_is_read_in_parts_as_it_is_whole(tmp_path: Path, how: str) -> No
     assert ids(tmp_path, text) == ["Q1"]
     (found,), (expected,) = entities(tmp_path / "out"), read_entities(document, (), "here")
     same(found, expected, WANTED.properties | WANTED.extra)
-    short = dumps._Scanner(WANTED, "here")._shortened(line(document))
+    short = dumplines.Scanner(WANTED, "here")._shortened(line(document))
     assert (short is None) == (how in ("a statement that starts otherwise", "the wanted twice, once otherwise"))
 
 
 def test_most_real_items_are_not_parsed_whole(slices: dict[str, bytes]) -> None:
-    scanner = dumps._Scanner(WANTED, "here")
+    scanner = dumplines.Scanner(WANTED, "here")
     for one in slices["2021"].splitlines()[1:-1]:
         short = scanner._shortened(one.removesuffix(b","))
         assert short is not None
@@ -325,7 +326,7 @@ SHAPES = {
 @pytest.mark.parametrize("block", [64, 700, 4 << 20])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_dump_may_look_like(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shape: str, block: int) -> None:
-    monkeypatch.setattr(dumps, "_BLOCK", block)
+    monkeypatch.setattr(dumptext, "BLOCK", block)
     for kind in ("json", "gz"):
         path = write(tmp_path, SHAPES[shape], kind)
         told = extract(path, WANTED, tmp_path / "out", workers=1)
@@ -368,13 +369,13 @@ BROKEN = {
 def test_a_dump_that_is_not_whole_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fault: str, block: int
 ) -> None:
-    monkeypatch.setattr(dumps, "_BLOCK", block)
+    monkeypatch.setattr(dumptext, "BLOCK", block)
     text, reason = BROKEN[fault]
     assert reason in refused(write(tmp_path, text))
 
 
 def test_the_place_is_named_in_bytes_of_the_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(dumps, "_BLOCK", 100)
+    monkeypatch.setattr(dumptext, "BLOCK", 100)
     text = b"[\n" + LINES[0] + b",\n" + LINES[1] + b",\nbroken\n]\n"
     for kind in COMPRESS:
         path = write(tmp_path, text, kind)
@@ -388,8 +389,8 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(dumps, "_BLOCK", 1000)
-    monkeypatch.setattr(dumps, "_LONGEST", 5000)
+    monkeypatch.setattr(dumptext, "BLOCK", 1000)
+    monkeypatch.setattr(dumptext, "LONGEST", 5000)
     for kind in COMPRESS:
         path = write(tmp_path, b"[" + b",".join(LINES * 20), kind)
         assert "has a line of more than" in refused(path)
@@ -486,10 +487,10 @@ def test_frames_that_hold_no_data_are_skipped(tmp_path: Path) -> None:
 # Several processes
 
 
-Answers = queue.SimpleQueue[tuple[dumps._Worker, dumps._Answer | None]]
+Answers = queue.SimpleQueue[tuple[dumpworkers.Worker, dumpworkers.Answer | None]]
 
 
-class Spied(dumps._Worker):
+class Spied(dumpworkers.Worker):
     """A process that a test can end."""
 
     made: list["Spied"] = []  # noqa: RUF012
@@ -502,8 +503,8 @@ class Spied(dumps._Worker):
 @pytest.fixture
 def workers(monkeypatch: pytest.MonkeyPatch) -> list[Spied]:
     Spied.made.clear()
-    monkeypatch.setattr(dumps, "_Worker", Spied)
-    monkeypatch.setattr(dumps, "_BLOCK", 20_000)
+    monkeypatch.setattr(dumpworkers, "Worker", Spied)
+    monkeypatch.setattr(dumptext, "BLOCK", 20_000)
     return Spied.made
 
 
@@ -562,7 +563,7 @@ def test_a_small_file_starts_no_process(workers: list[Spied], tmp_path: Path) ->
 
 
 def test_progress_tells_rate_and_time_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(dumps, "_BLOCK", 10_000)
+    monkeypatch.setattr(dumptext, "BLOCK", 10_000)
     path, told = write(tmp_path, array(many(500))), list[Progress]()
     seconds = iter(range(10_000))
     extract(path, WANTED, tmp_path / "out", workers=1, progress=told.append, clock=lambda: float(next(seconds)))
@@ -576,7 +577,7 @@ def test_progress_tells_rate_and_time_left(monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 def test_progress_is_told_a_few_times_a_second(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(dumps, "_BLOCK", 1_000)
+    monkeypatch.setattr(dumptext, "BLOCK", 1_000)
     path, told = write(tmp_path, array(many(500))), list[Progress]()
     ticks = iter(range(100_000))
     extract(path, WANTED, tmp_path / "out", workers=1, progress=told.append, clock=lambda: next(ticks) / 100)

@@ -17,7 +17,8 @@ from kg.sources.entity import Named, read_entities
 from kg.sources.fetch import Plan, Step, days_of, end_of, mirror, plan
 from kg.sources.mirror import source, subject, value_ids
 from kg.sources.rdf import statements
-from kg.sources.web import Manners, Responses, Web
+from kg.sources.responses import Responses
+from kg.sources.web import Manners, Web
 from kg.sources.wikidata import Wikidata
 from kg.terms import entity_iri, holder_iri, short
 from tests.test_mirror import claim, time

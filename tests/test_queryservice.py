@@ -14,13 +14,16 @@ import rdflib
 from kg.errors import QueryError, SourceError
 from kg.resources import query, table
 from kg.sources import Triple
+from kg.sources.bodies import Json
 from kg.sources.csvfile import read_lines
 from kg.sources.entity import Entity, named, read_entities
 from kg.sources.mirror import Subject, subject
 from kg.sources.queryservice import SCHEMA, QueryService, bind, counted, ntriples_term, paged
-from kg.sources.rdf import literal, statements
+from kg.sources.rdf import statements
+from kg.sources.rdfvalues import literal
+from kg.sources.responses import Responses
 from kg.sources.reviewed import team_classes, teams
-from kg.sources.web import Json, Manners, Responses, Web
+from kg.sources.web import Manners, Web
 from kg.terms import OWL_SAME_AS, RDF_TYPE, RDFS_LABEL, SKOS_ALT, UNKNOWN, WD, WDT, WIKIBASE, XSD, P
 from tests.wikidata_server import FakeWikidata, Fault, Reply, corpus
 

@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 
 from kg.dates import time_from_json
 from kg.sources import Triple
+from kg.sources.canonical import canonical
 from kg.sources.entity import Entity, read_entities
-from kg.sources.rdf import StatementRdf, canonical, literal, statements
+from kg.sources.rdf import StatementRdf, statements
+from kg.sources.rdfvalues import literal
 from kg.terms import GREGORIAN, JULIAN, PQ, PS, PSV, RDF_TYPE, WD, WDNO, WDS, WIKIBASE, unknown_iri
 
 ORACLES = ("Q182397", "Q42", "Q53713", "Q8413")

@@ -12,7 +12,9 @@ import httpx
 import pytest
 
 from kg.errors import SourceError, UsageError
-from kg.sources.web import Fault, Manners, Responses, Web, _certificates, api_fault
+from kg.sources.bodies import Fault, api_fault
+from kg.sources.responses import Responses
+from kg.sources.web import Manners, Web, _certificates
 from tests.wikidata_server import FakeWikidata, Reply
 from tests.wikidata_server import Fault as Spoilt
 

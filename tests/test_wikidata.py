@@ -7,7 +7,8 @@ import pytest
 
 from kg.errors import SourceError, UsageError
 from kg.sources.entity import Entity
-from kg.sources.web import Manners, Responses, Web
+from kg.sources.responses import Responses
+from kg.sources.web import Manners, Web
 from kg.sources.wikidata import Candidate, Revision, Wikidata
 from tests.wikidata_server import FakeWikidata, Fault, Version, corpus, holders, small
 

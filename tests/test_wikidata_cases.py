@@ -22,8 +22,8 @@ from kg.identity import Identity, with_redirects
 from kg.snapshot import ChangeKind, Snapshot, diff, take
 from kg.snapshot.compare import By
 from kg.sources import Source, mirror
+from kg.sources.canonical import canonical
 from kg.sources.entity import Claim, Entity, named, read_entities
-from kg.sources.rdf import canonical
 from kg.store import boolean, integer, select
 from kg.terms import PQ, PS, RDFS_LABEL, WD, WDS, WIKIBASE, P, Rule, Validity
 from tests.graphs import MemoryGraph

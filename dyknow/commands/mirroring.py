@@ -19,7 +19,8 @@ from kg.errors import SourceError, UsageError
 from kg.sources.dumps import Progress
 from kg.sources.entity import ID
 from kg.sources.fetch import Step, Wanted, end_of
-from kg.sources.web import Manners, Responses, Web
+from kg.sources.responses import Responses
+from kg.sources.web import Manners, Web
 
 SITE: Final = "https://www.wikidata.org"
 BEGINNING: Final = 20121029

@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 from kg.dates import Day, days_in_month, format_day, join_day, split_day
 from kg.errors import SourceError, UsageError
 from kg.sources import Source
+from kg.sources.dumplines import Wanted as DumpWanted
 from kg.sources.dumps import Progress as DumpProgress
-from kg.sources.dumps import Wanted as DumpWanted
 from kg.sources.dumps import entities, extract, named_in
 from kg.sources.entity import Named, named
 from kg.sources.mirror import Subject, needed, source, subject, value_ids

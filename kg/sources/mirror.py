@@ -14,7 +14,8 @@ from kg.dates import Day, Time, time_from_rdf
 from kg.errors import DataError
 from kg.sources import Row, Source, Triple
 from kg.sources.entity import Entity, Named
-from kg.sources.rdf import StatementRdf, language_literal, statements
+from kg.sources.rdf import StatementRdf, statements
+from kg.sources.rdfvalues import language_literal
 from kg.sources.reviewed import property_labels, team_classes
 from kg.terms import (
     ACTING,

@@ -11,9 +11,11 @@ import pyoxigraph as ox
 from kg.errors import QueryError, SourceError
 from kg.resources import query
 from kg.sources import Triple
+from kg.sources.canonical import canonical
 from kg.sources.entity import Named
 from kg.sources.mirror import Subject, needed
-from kg.sources.rdf import StatementRdf, canonical, literal
+from kg.sources.rdf import StatementRdf
+from kg.sources.rdfvalues import literal
 from kg.sources.reviewed import team_classes
 from kg.terms import RDFS_LABEL, SKOS_ALT, WD, WDREF, WDT, WDV, XSD, P
 

@@ -6,51 +6,65 @@ until patience ends in a `SourceError`.
 """
 
 import contextlib
-import gzip
 import hashlib
 import json
-import os
 import random
 import socket
 import ssl
-import tempfile
 import threading
 import time
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache, cached_property
 from importlib import metadata
-from pathlib import Path
 from typing import Any, Final, NoReturn, Self
 from urllib.parse import urlencode
 
 import httpx
-import orjson
 
 from kg.errors import SourceError, UsageError
-
-Json = Any
-"""Parsed JSON, whatever it turns out to be."""
-
-Check = Callable[[Json], None]
-"""Looks at a parsed answer and raises `Fault` where it is not what was asked for."""
+from kg.sources.bodies import (
+    SHOWN,
+    TIMEOUTS,
+    Check,
+    Fault,
+    Json,
+    check_results,
+    parsed_json,
+    public_address,
+    shown_start,
+    start_of,
+    unpacked_body,
+)
+from kg.sources.responses import Responses
 
 JSON: Final = "application/json"
+
+
 SPARQL_JSON: Final = "application/sparql-results+json"
 
-_SHOWN: Final = 80
+
 _LONGEST_ADDRESS: Final = 160
+
+
 _LONGEST_PAUSE: Final = 60.0
+
+
 _MOST_REDIRECTS: Final = 5
+
+
 _REFUSED: Final = "Servers refuse who does not say how to be reached: give a contact (DYKNOW_CONTACT)."
+
+
 _AGAIN: Final = "Run the same command again later."
+
+
 _PERMANENT_REDIRECTS: Final = frozenset({307, 308})
+
+
 _REDIRECTS: Final = frozenset({301, 302, 303}) | _PERMANENT_REDIRECTS
-_OUR_MISTAKES: Final = ("no-such", "invalid", "bad", "missing", "unknown_", "toomany", "param", "permissiondenied")
-_TIMEOUTS: Final = (b"TimeoutException", b"Query timeout", b"query timed out")
 
 
 @dataclass(frozen=True)
@@ -91,77 +105,6 @@ class Manners:
         return f"dyknow/{version} {f'({comment}) ' if comment else ''}python-httpx/{httpx.__version__}"
 
 
-class Fault(Exception):
-    """What is wrong with one answer; `Web` asks again or makes a `SourceError` of it.
-
-    Attributes:
-        what: Follows the address in a sentence: "answered HTTP 500".
-        kind: As in `SourceError`.
-        retry: Whether asking again can help.
-        after: The seconds the server asks to wait.
-        hint: The next step, where it is a special one.
-    """
-
-    def __init__(
-        self,
-        what: str,
-        *,
-        kind: str = "wrong",
-        retry: bool = True,
-        after: float | None = None,
-        hint: str | None = None,
-    ) -> None:
-        super().__init__(what)
-        self.what = what
-        self.kind = kind
-        self.retry = retry
-        self.after = after
-        self.hint = hint
-
-
-class Responses:
-    """The answers as they came, one compressed file each, so that a crash or a second run fetches nothing again.
-
-    An entry is one line of JSON that says whence and how long, then the body, gzipped: ``zcat`` shows it.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def get(self, key: str) -> bytes | None:
-        """Return the body stored under a key; None where there is none or it is damaged."""
-        try:
-            head, _, body = gzip.decompress(self._path(key).read_bytes()).partition(b"\n")
-            whole = orjson.loads(head)["bytes"] == len(body)
-        except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error):
-            return None  # fetched again
-        return body if whole else None
-
-    def put(self, key: str, url: str, body: bytes) -> None:
-        """Store a body; after a crash it is there whole or not at all.
-
-        Raises:
-            OSError: the folder cannot be written.
-        """
-        path = self._path(key)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        head = orjson.dumps({"url": url, "bytes": len(body)}) + b"\n"
-        descriptor, name = tempfile.mkstemp(prefix=".", suffix=".part", dir=path.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(gzip.compress(head + body, compresslevel=6, mtime=0))
-                file.flush()
-                os.fsync(file.fileno())
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-        _sync(path.parent)
-
-    def _path(self, key: str) -> Path:
-        return self.folder / key[:2] / f"{key}.gz"
-
-
 @dataclass(frozen=True)
 class _Request:
     """One question to a server, as it is keyed; manners are added when it is sent."""
@@ -181,18 +124,24 @@ class _Request:
             url = httpx.URL("")
         if url.scheme not in ("http", "https") or not url.host:
             raise UsageError(
-                f"{_public(self.url)!r} is no address of a server.", hint="Write it as https://www.wikidata.org."
+                f"{public_address(self.url)!r} is no address of a server.", hint="Write it as https://www.wikidata.org."
             )
 
     def key(self, scope: str) -> str:
         """Return what its answer is stored under; holds all that the answer depends on, and no password."""
-        asked = [self.method, _public(self.url), sorted(self.params.items()), sorted(self.form.items()), self.accept]
+        asked = [
+            self.method,
+            public_address(self.url),
+            sorted(self.params.items()),
+            sorted(self.form.items()),
+            self.accept,
+        ]
         return hashlib.sha256(json.dumps([*asked, scope]).encode()).hexdigest()
 
     @property
     def address(self) -> str:
         """The address for a reader: without user name, password and what an operator put into the query."""
-        base = _public(self.url).partition("?")[0]
+        base = public_address(self.url).partition("?")[0]
         full = f"{base}?{urlencode(self.params, safe='|:,/+')}" if self.params else base
         return full if len(full) <= _LONGEST_ADDRESS else full[: _LONGEST_ADDRESS - 1] + "…"
 
@@ -300,7 +249,7 @@ class Web:
         request = _Request("POST", url, {}, {"query": query}, SPARQL_JSON, {}, timeout)
 
         def results(answer: Json) -> None:
-            _check_results(answer)
+            check_results(answer)
             if check is not None:
                 check(answer)
 
@@ -337,7 +286,7 @@ class Web:
         key = request.key(scope or "")
         if responses is not None and (body := responses.get(key)) is not None:
             with contextlib.suppress(Fault):  # stored under an older rule: ask again
-                answer = _parsed(body, check)
+                answer = parsed_json(body, check)
                 self.reused += 1
                 return answer
         if self.offline:
@@ -404,7 +353,7 @@ class Web:
         else:
             raise Fault(f"redirects more than {_MOST_REDIRECTS} times")
         try:
-            return body, _parsed(body, check)
+            return body, parsed_json(body, check)
         except Fault as fault:
             if fault.kind == "busy" and (after := self._retry_after(response)) is not None:
                 fault.after = after
@@ -434,25 +383,27 @@ class Web:
         if response.status_code != httpx.codes.OK:
             raise self._status_fault(response)
         kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-        body = b"".join(_unpacked(response, self.manners.biggest))
+        body = b"".join(unpacked_body(response, self.manners.biggest))
         if kind not in (request.accept, JSON):
             page = "a page of HTML" if kind == "text/html" else f"the content type {kind!r}"
-            raise Fault(f"answered with {page} instead of {request.accept}: {_seen(body)}")
+            raise Fault(f"answered with {page} instead of {request.accept}: {shown_start(body)}")
         return body
 
     def _status_fault(self, response: httpx.Response) -> Fault:
         status = response.status_code
-        start = _start(response)
+        start = start_of(response)
         after = self._retry_after(response)
-        what = f"answered HTTP {status} {response.reason_phrase}".rstrip() + (f": {_seen(start)}" if start else "")
+        what = f"answered HTTP {status} {response.reason_phrase}".rstrip() + (
+            f": {shown_start(start)}" if start else ""
+        )
         if status == httpx.codes.TOO_MANY_REQUESTS or (after is not None and status >= 500):
             return Fault(what, kind="busy", after=after)
         if status in (httpx.codes.NOT_FOUND, httpx.codes.GONE):
             return Fault(what, kind="absent", retry=False)
         if status == httpx.codes.FORBIDDEN:
             return Fault(what, retry=False, hint=_REFUSED)
-        if any(mark in start for mark in _TIMEOUTS):
-            return Fault(f"ran out of time: {_seen(start)}", kind="time-out")
+        if any(mark in start for mark in TIMEOUTS):
+            return Fault(f"ran out of time: {shown_start(start)}", kind="time-out")
         return Fault(what, retry=status >= 500 or status == httpx.codes.REQUEST_TIMEOUT, after=after)
 
     def _retry_after(self, response: httpx.Response) -> float | None:
@@ -466,25 +417,6 @@ class Web:
         return max(0.0, then - (self.now() if sent is None else sent))
 
 
-def api_fault(answer: Json) -> None:
-    """Raise the `Fault` that an answer of MediaWiki's api.php holds, which comes with HTTP status 200.
-
-    ``maxlag`` and rate limits say that the server is busy; a mistake in the request is final.
-    """
-    if not isinstance(answer, dict):
-        raise Fault(f"answered with no JSON object: {_seen(orjson.dumps(answer))}")
-    error = answer.get("error")
-    if error is None:
-        return
-    code = str(error.get("code", "")) if isinstance(error, dict) else ""
-    info = str(error.get("info", "")) if isinstance(error, dict) else ""
-    what = f"answered the error {code or 'without a code'}: {_seen((info or str(error)).encode())}"
-    if code in ("maxlag", "ratelimited"):
-        # Five seconds are what MediaWiki's manual asks for; a Retry-After of the answer takes their place.
-        raise Fault(what, kind="busy", after=5.0)
-    raise Fault(what, kind="absent" if code == "no-such-entity" else "wrong", retry=not code.startswith(_OUR_MISTAKES))
-
-
 def _store(responses: Responses, key: str, request: _Request, body: bytes) -> None:
     try:
         responses.put(key, request.address, body)
@@ -493,87 +425,6 @@ def _store(responses: Responses, key: str, request: _Request, body: bytes) -> No
             f"The answer of {request.address} cannot be stored in {responses.folder}: {error}.",
             hint="Is the disk full, or the folder not yours?",
         ) from error
-
-
-def _parsed(body: bytes, check: Check | None) -> Json:
-    """Return the JSON of a body that passes the check."""
-    try:
-        answer = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        tail = body[-20_000:]
-        if any(mark in tail for mark in _TIMEOUTS):
-            where = min(found for mark in _TIMEOUTS if (found := tail.find(mark)) >= 0)
-            raise Fault(
-                f"ran out of time in the middle of its answer: {_seen(tail[where:])}", kind="time-out"
-            ) from None
-        raise Fault(f"answered with invalid or truncated JSON ({error}): {_seen(body)}") from None
-    if check is not None:
-        try:
-            check(answer)
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            raise Fault(f"answered with something that cannot be read: {_seen(body)}") from error
-    return answer
-
-
-def _check_results(answer: Json) -> None:
-    head = answer.get("head") if isinstance(answer, dict) else None
-    if not isinstance(head, dict):
-        raise Fault("answered with JSON that is no SPARQL result")
-    results = answer.get("results")
-    whole = isinstance(answer.get("boolean"), bool) or (
-        isinstance(results, dict) and isinstance(results.get("bindings"), list)
-    )
-    if not whole:
-        raise Fault("answered with a SPARQL result that has no bindings")
-
-
-def _unpacked(response: httpx.Response, biggest: int) -> Iterator[bytes]:
-    """Yield the body unpacked; a body that ends before its compression does is refused, and so is a bomb."""
-    encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
-    if encoding in ("identity", ""):
-        yield from _limited(response.iter_raw(), biggest)
-        return
-    if encoding not in ("gzip", "x-gzip"):
-        raise Fault(f"answered in the encoding {encoding!r}, for which nobody asked")
-    yield from _limited(_gunzipped(response.iter_raw()), biggest)
-
-
-def _limited(chunks: Iterator[bytes], biggest: int) -> Iterator[bytes]:
-    length = 0
-    for chunk in chunks:
-        length += len(chunk)
-        if length > biggest:
-            raise Fault(f"answers with more than {biggest:,} bytes", retry=False)
-        yield chunk
-
-
-def _gunzipped(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    step = 2**20  # unpacked at a time, whatever a few bytes may grow to
-    unpacker, ended = zlib.decompressobj(wbits=31), False
-    try:
-        for chunk in chunks:
-            rest = chunk
-            while rest:
-                if ended:  # gzip allows several members
-                    unpacker, ended = zlib.decompressobj(wbits=31), False
-                yield unpacker.decompress(rest, step)
-                ended = unpacker.eof
-                rest = unpacker.unused_data if ended else unpacker.unconsumed_tail
-    except zlib.error as error:
-        raise Fault(f"answered with damaged gzip ({error})") from None
-    if not ended:
-        raise Fault("answered with gzip that is cut off")
-
-
-def _start(response: httpx.Response) -> bytes:
-    """Return the start of an error's body, as much of it as can be read."""
-    start = b""
-    with contextlib.suppress(Fault, httpx.HTTPError):
-        for chunk in _unpacked(response, 65536):
-            start += chunk
-            if len(start) >= 4096:
-                break
-    return start
 
 
 def _redirect(request: _Request, url: httpx.URL, response: httpx.Response) -> httpx.URL:
@@ -585,7 +436,7 @@ def _redirect(request: _Request, url: httpx.URL, response: httpx.Response) -> ht
         to = httpx.URL("")
     safer = url.scheme == "http" and to.scheme == "https"
     same = to.host == url.host and (safer or (to.scheme == url.scheme and to.port == url.port))
-    shown = _seen(_public(location).encode())
+    shown = shown_start(public_address(location).encode())
     if not same:
         raise Fault(f"redirects to another place, {shown}, which is not followed")
     if request.method == "POST" and response.status_code not in _PERMANENT_REDIRECTS:
@@ -600,21 +451,8 @@ def _transport_fault(error: Exception, fired: bool, deadline_s: float) -> Fault:
         step = {"ConnectTimeout": "the connection", "WriteTimeout": "taking the request"}
         return Fault(f"timed out ({step.get(type(error).__name__, 'no bytes came')})", kind="time-out")
     if isinstance(error, httpx.ConnectError | httpx.ProxyError):
-        return Fault(f"cannot be reached: {_seen(str(error).encode(), 2 * _SHOWN)}", kind="unreachable")
-    return Fault(f"broke off its answer: {_seen(str(error).encode(), 2 * _SHOWN)}")
-
-
-def _seen(body: bytes, most: int = _SHOWN) -> str:
-    """Return the first characters, such that they can do a terminal no harm."""
-    return repr(body[: 4 * most].decode("utf-8", "replace")[:most])
-
-
-def _public(url: str) -> str:
-    """Return an address without user name and password."""
-    with contextlib.suppress(httpx.InvalidURL):
-        parsed = httpx.URL(url)
-        return str(parsed.copy_with(userinfo=b"")) if parsed.userinfo else str(parsed)
-    return url.rpartition("@")[2]
+        return Fault(f"cannot be reached: {shown_start(str(error).encode(), 2 * SHOWN)}", kind="unreachable")
+    return Fault(f"broke off its answer: {shown_start(str(error).encode(), 2 * SHOWN)}")
 
 
 def _instant(text: str) -> float | None:
@@ -640,13 +478,3 @@ def _about() -> tuple[str, str | None]:
         return "0", None
     pages = [page.partition(",")[2].strip() for page in about.get_all("Project-URL") or ()]
     return about["Version"], pages[0] if pages else None
-
-
-def _sync(folder: Path) -> None:
-    """Make a rename last: the folder's own entry is written out, where the system can do that."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -14,8 +14,9 @@ from typing import Final, NamedTuple
 import orjson
 
 from kg.errors import DataError, SourceError, UsageError
+from kg.sources.bodies import Check, Fault, Json, api_fault
 from kg.sources.entity import ID, Entity, read_entities
-from kg.sources.web import Check, Fault, Json, Web, api_fault
+from kg.sources.web import Web
 
 SITE: Final = "https://www.wikidata.org"
 BATCH: Final = 50
