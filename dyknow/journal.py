@@ -19,6 +19,7 @@ RUN_FILE: Final = "run.json"
 JOURNAL: Final = "responses.jsonl"
 QUESTIONS: Final = "questions.jsonl"
 LIKELIHOODS: Final = "likelihoods.jsonl"
+EDITS: Final = "edits.jsonl"
 JUDGMENTS: Final = "judgments"
 LOCK: Final = "lock"
 
@@ -144,15 +145,25 @@ def likelihoods(path: Path) -> list[dict[str, Any]]:
     return [last[question] for question in sorted(last)]
 
 
+def edits(path: Path) -> list[dict[str, Any]]:
+    """Return the facts that a run's model was brought up to date on, in the order of the edits; none where it was not.
+
+    Raises:
+        RunError: a line is damaged.
+    """
+    return rows(path / EDITS, "prompt", of="fact")
+
+
 # Reading and writing
 
 
-def rows(path: Path, key: str) -> list[dict[str, Any]]:
+def rows(path: Path, key: str, of: str = "question") -> list[dict[str, Any]]:
     """Return the whole lines of a journal; none where it is absent.
 
     Args:
         path: The file.
-        key: What every row must have as a text, beside "question".
+        key: What every row must have as a text.
+        of: What else it must have as one: what the row is about.
 
     Raises:
         RunError: a line is damaged; the message gives its number.
@@ -162,14 +173,14 @@ def rows(path: Path, key: str) -> list[dict[str, Any]]:
     except FileNotFoundError:
         return []
     lines.pop()  # what stands after the last newline: nothing, or a line not yet whole
-    return [_parsed(path, number, line, key) for number, line in enumerate(lines, start=1)]
+    return [_parsed(path, number, line, (of, key)) for number, line in enumerate(lines, start=1)]
 
 
-def _parsed(path: Path, number: int, line: bytes, key: str) -> dict[str, Any]:
+def _parsed(path: Path, number: int, line: bytes, keys: tuple[str, str]) -> dict[str, Any]:
     try:
         row = orjson.loads(line)
-        if not isinstance(row["question"], str) or not isinstance(row[key], str):
-            raise TypeError(f"question or {key} is no text")
+        if not all(isinstance(row[key], str) for key in keys):
+            raise TypeError(f"{' or '.join(keys)} is no text")
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise RunError(
             f"{path}, line {number} is damaged: {line[:60]!r}.", hint="Move the run away and ask again."

@@ -20,7 +20,7 @@ from dyknow import benchmark, named
 from dyknow.journal import RunInfo, find_runs, judgments
 from dyknow.match import ALIASES_DIGEST, MATCHER_VERSION
 from dyknow.models import presets
-from dyknow.rows import Asked, MatchKey, asked_of, likelihood_rows, match_row, response_rows, run_row, sha256
+from dyknow.rows import Asked, MatchKey, asked_of, edit_rows, likelihood_rows, match_row, response_rows, run_row, sha256
 from kg import identity
 from kg.answers import facts, names, timeline
 from kg.errors import QueryError, RunError
@@ -32,6 +32,7 @@ Progress = Callable[[str], None]
 
 MACROS: Final = (
     "moments", "verdicts", "soft", "table1", "table5", "table2", "samples", "beliefs", "mass", "since_release",
+    "edit_scores", "edit_curve",
 )  # fmt: skip
 TABLES: Final = (
     "snapshots",
@@ -44,6 +45,7 @@ TABLES: Final = (
     "matches",
     "judgments",
     "likelihoods",
+    "edits",
 )
 
 # Written so that clients of the whole 1.x line read the file.
@@ -325,6 +327,7 @@ class _Maker:
         self._insert("runs", (run_row(run) for run in runs))
         rows = [row for run in runs for row in response_rows(run)]
         self._insert("likelihoods", (row for run in runs for row in likelihood_rows(run)))
+        self._insert("edits", (row for run in runs for row in edit_rows(run)))
         self._insert("responses", ({key: row.get(key) for key in _RESPONSE_COLUMNS} for row in rows))
         judged = ({"run": run.id, **row} for run in runs for row in judgments(run.path))
         self._insert("judgments", ({key: row[key] for key in _JUDGMENT_COLUMNS} for row in judged))

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from dyknow import benchmark, named
-from dyknow.journal import RunInfo, key_of, likelihoods, questions, responses
+from dyknow.journal import RunInfo, edits, key_of, likelihoods, questions, responses
 from dyknow.match import MATCHER_VERSION, Candidate, candidates_digest, match
 from dyknow.models import presets
 from kg.answers import NameRow
@@ -17,6 +17,9 @@ MatchKey = tuple[str, str, str]
 """Digest of the response, fact, digest of the names it may be matched to."""
 
 _QUESTION_COLUMNS: Final = ("question", "fact", "domain", "subject", "phrasing", "counted")
+_EDIT_COLUMNS: Final = (
+    "fact", "domain", "operation", "paraphrases", "target", "target_entity", "before", "before_entity",
+)  # fmt: skip
 
 
 def sha256(*parts: bytes) -> str:
@@ -84,10 +87,19 @@ def run_row(run: RunInfo) -> dict[str, Any]:
         "title": run.info.get("title") or model.get("name") or run.id,
         "release_year": run.info.get("release_year"),
         "prefixed": bool(run.info.get("prefixed")),
-        "model": model.get("name"),
+        "model": (run.info.get("align") or {}).get("model") or model.get("name"),
         "samples": run.samples,
         **release(run)._asdict(),
+        **_edited(run),
     }
+
+
+def _edited(run: RunInfo) -> dict[str, Any]:
+    """Return what a run's row says of the edits its model was given."""
+    align = run.info.get("align") or {}
+    columns = {"method": "method", "mode": "edit_mode", "preset": "edit_preset", "base_run": "base_run"}
+    columns |= {"edits": "edit_count", "of": "edits_of", "seed": "edit_seed"}
+    return {column: align.get(key) for key, column in columns.items()}
 
 
 class Release(NamedTuple):
@@ -152,6 +164,13 @@ def likelihood_rows(run: RunInfo) -> Iterator[dict[str, Any]]:
         about = {key: row[key] for key in _QUESTION_COLUMNS}
         for score in row["scores"]:
             yield {"run": run.id, **about, **score}
+
+
+def edit_rows(run: RunInfo) -> Iterator[dict[str, Any]]:
+    """Yield the edits of a run's model, in their order."""
+    for position, row in enumerate(edits(run.path)):
+        about = {key: row.get(key) for key in _EDIT_COLUMNS}
+        yield {**about, "run": run.id, "position": position, "edit_question": row["prompt"]}
 
 
 def _question_row(question: benchmark.Question) -> dict[str, Any]:

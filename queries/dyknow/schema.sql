@@ -57,7 +57,9 @@ COMMENT ON COLUMN coverage.to_day IS 'first day no longer; NULL: for ever';
 COMMENT ON COLUMN coverage.status IS 'answered, vacancy, before the first record, or not in this snapshot; the last two are not covered';
 
 CREATE TABLE runs (run VARCHAR, kind VARCHAR, title VARCHAR, release_year INTEGER, prefixed BOOLEAN, model VARCHAR,
-  samples INTEGER, released DATE, release_known VARCHAR, release_source VARCHAR);
+  samples INTEGER, released DATE, release_known VARCHAR, release_source VARCHAR,
+  method VARCHAR, edit_mode VARCHAR, edit_preset VARCHAR, base_run VARCHAR, edit_count INTEGER, edits_of INTEGER,
+  edit_seed BIGINT);
 COMMENT ON TABLE runs IS 'the journals that were read';
 COMMENT ON COLUMN runs.run IS 'name of the run, its folder';
 COMMENT ON COLUMN runs.kind IS 'asked, imported, or named (figures without texts)';
@@ -69,6 +71,13 @@ COMMENT ON COLUMN runs.samples IS 'how many answers each question was to get';
 COMMENT ON COLUMN runs.released IS 'day the model came out; where only the year is known, its last day; NULL where neither is';
 COMMENT ON COLUMN runs.release_known IS 'day or year: how exactly that is known';
 COMMENT ON COLUMN runs.release_source IS 'who says so';
+COMMENT ON COLUMN runs.method IS 'how the model was brought up to date (rome, memit, serac, ike, rag, ...); NULL: it was not';
+COMMENT ON COLUMN runs.edit_mode IS 'variant of the method, e.g. sequential, batch, gold';
+COMMENT ON COLUMN runs.edit_preset IS 'whose settings, e.g. paper';
+COMMENT ON COLUMN runs.base_run IS 'the run of the same model without any edit';
+COMMENT ON COLUMN runs.edit_count IS 'how many facts were edited';
+COMMENT ON COLUMN runs.edits_of IS 'of how many that could have been';
+COMMENT ON COLUMN runs.edit_seed IS 'seed of the order in which they were drawn; NULL: not drawn, or not known';
 
 CREATE TABLE responses (run VARCHAR, question VARCHAR, fact VARCHAR, domain VARCHAR, subject VARCHAR, phrasing VARCHAR,
   counted BOOLEAN, sample INTEGER, prompt VARCHAR, text VARCHAR, status VARCHAR, finish_reason VARCHAR,
@@ -134,3 +143,18 @@ COMMENT ON COLUMN likelihoods.entity IS 'the holder';
 COMMENT ON COLUMN likelihoods.label IS 'its label, which was scored';
 COMMENT ON COLUMN likelihoods.logprob IS 'natural logarithm of the probability of the label''s tokens after the prompt';
 COMMENT ON COLUMN likelihoods.tokens IS 'tokens of the label';
+
+CREATE TABLE edits (run VARCHAR, fact VARCHAR, domain VARCHAR, position INTEGER, operation VARCHAR, edit_question VARCHAR,
+  paraphrases VARCHAR[], target VARCHAR, target_entity VARCHAR, before VARCHAR, before_entity VARCHAR);
+COMMENT ON TABLE edits IS 'the facts that the model of a run was brought up to date on: one row a run and fact';
+COMMENT ON COLUMN edits.run IS 'the run, whose model was edited';
+COMMENT ON COLUMN edits.fact IS 'the fact';
+COMMENT ON COLUMN edits.domain IS 'countries, athletes or organizations';
+COMMENT ON COLUMN edits.position IS 'place among the edits, from 0';
+COMMENT ON COLUMN edits.operation IS 'update, add or delete';
+COMMENT ON COLUMN edits.edit_question IS 'the question that was edited';
+COMMENT ON COLUMN edits.paraphrases IS 'the other questions of the fact that count';
+COMMENT ON COLUMN edits.target IS 'what should be answered';
+COMMENT ON COLUMN edits.target_entity IS 'the entity that is; NULL for a deletion';
+COMMENT ON COLUMN edits.before IS 'whom the model named before, by label; NULL: nobody, or not known';
+COMMENT ON COLUMN edits.before_entity IS 'the entity that is';
