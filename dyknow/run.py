@@ -66,6 +66,7 @@ def run_model(
     released: Mapping[str, Any] | None = None,
     command: str | None = None,
     asking: Mapping[str, Any] | None = None,
+    align: Mapping[str, Any] | None = None,
 ) -> RunInfo:
     """Ask a model what it has not answered yet, and return the run.
 
@@ -89,6 +90,7 @@ def run_model(
         released: The day it came out and the source of that (``day``, ``source``), for ``--as-of release``.
         command: What the user typed, for the record.
         asking: How to load and ask the model again, for the record; ``dyknow runs resume`` reads it.
+        align: Of an edited model, which edits it has and what they did beside their aim.
 
     Raises:
         UsageError: the name is no file name, nothing is asked, a question is asked twice, or several samples are wanted
@@ -102,6 +104,7 @@ def run_model(
     folder = runs_dir / valid_id(run_id or default_id(model.name, record["settings_digest"]))
     folder.mkdir(parents=True, exist_ok=True)
     extra = {"title": title, "release_year": release_year, "released": released, "command": command, "asking": asking}
+    extra |= {} if align is None else {"align": align}
     with journal.locked(folder):
         info = opened(folder, record, extra, samples)
         leg = _Leg(folder, info, clock, batch_size, str(model.info().get("device")), listed(questions, benchmark))

@@ -1,0 +1,222 @@
+"""Edit a model and ask it again: an edited run is a run like any other, with its edits beside it.
+
+The model is watched on unrelated prompts before and after; one that collapses is refused, and is as it was.
+"""
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dyknow import editing
+from dyknow.align import measures
+from dyknow.align.base import Aligned, EditReport, EditRequest, MethodFunction, Progress, Settings
+from dyknow.benchmark import Benchmark, Question
+from dyknow.journal import RunInfo, read_run
+from dyknow.models.base import Asked, Model
+from dyknow.run import Clock, run_model
+from dyknow.run import Progress as RunProgress
+from kg.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be edited, how, and whom it came from.
+
+    Attributes:
+        method: Its name in the table of methods.
+        function: The method.
+        settings: How it works.
+        requests: The edits, in order.
+        base: The run whose verdicts asked for them.
+        as_of: The day the targets are up to date on.
+        known_at: The snapshot they are from.
+        of: How many edits there were to choose from.
+        seed: Of the shuffle that chose them; None: all of them, in the benchmark's order.
+    """
+
+    method: str
+    function: MethodFunction
+    settings: Settings
+    requests: tuple[EditRequest, ...]
+    base: RunInfo
+    as_of: str
+    known_at: str | None
+    of: int
+    seed: int | None = None
+
+
+class Asking(NamedTuple):
+    """How an edited model is asked."""
+
+    benchmark: Benchmark
+    questions: tuple[Question, ...]
+    runs: Path
+    clock: Clock
+    batch_size: int = 32
+    command: str | None = None
+    editing: Progress = lambda done, total, what: None
+    asking: Callable[[RunProgress], None] = lambda progress: None
+
+
+class Outcome(NamedTuple):
+    """An edited run, and how the edits went."""
+
+    run: RunInfo
+    aligned: Aligned | None  # None: the run was there already, whole
+    reports: tuple[EditReport, ...]
+    measures: Mapping[str, Any]
+
+
+def edited_questions(requests: Sequence[EditRequest], benchmark: Benchmark, prefix: bool) -> tuple[Question, ...]:
+    """Return all phrasings of the facts to be edited."""
+    wanted = {request.fact for request in requests}
+    return tuple(question for question in benchmark.questions(prefix) if question.fact.id in wanted)
+
+
+def subset(requests: Sequence[EditRequest], count: int, seed: int) -> tuple[EditRequest, ...]:
+    """Return the first of a seeded shuffle: the sets of one seed grow, each holding the smaller ones."""
+    if not 0 < count <= len(requests):
+        raise UsageError(f"{count} of {len(requests)} edits cannot be chosen.", hint="Take from 1 to all of them.")
+    shuffled = list(requests)
+    random.Random(seed).shuffle(shuffled)
+    return tuple(shuffled[:count])
+
+
+def run_id(job: Job, whole: bool) -> str:
+    """Return the name of an edited run."""
+    part = f"-{len(job.requests)}of{job.of}" if len(job.requests) < job.of else ""
+    seed = f"-s{job.seed}" if part and job.seed is not None else ""
+    preset = "" if job.settings.preset == "recommended" else f"-{job.settings.preset}"
+    options = "".join(f"-{key}-{value}" for key, value in sorted(job.settings.options.items()))
+    return f"{job.base.id}+{job.method}{preset}{options}{part}{seed}{'' if whole else '-edits'}"
+
+
+def edit(model: Model, job: Job, asking: Asking, name: str) -> Outcome:
+    """Edit a model, ask it, and return the run; the model is then as it was.
+
+    Raises:
+        AlignError: the method cannot edit this model, or the model collapsed.
+        RunError: a run of that name was made with other settings.
+        ModelError: the model cannot go on.
+    """
+    before = measures.observe(model, measures.probes())
+    started = time.perf_counter()
+    aligned = job.function(model, job.requests, job.settings, asking.editing)
+    seconds = time.perf_counter() - started
+    with aligned.applied() as edited:
+        after = measures.observe(edited, measures.probes(), before)
+        measures.check_alive(before, after)
+        found = _measured(edited, job, before, after, aligned.reports, seconds)
+        shown = _Shown(edited, f"{model.name}+{job.method}", record_of(job, aligned))
+        run = run_model(
+            shown,
+            asking.questions,
+            asking.runs,
+            benchmark=asking.benchmark,
+            clock=asking.clock,
+            run_id=name,
+            batch_size=asking.batch_size,
+            progress=asking.asking,
+            title=f"{job.base.info.get('title') or job.base.id} + {job.method}",
+            release_year=job.base.info.get("release_year"),
+            released=job.base.info.get("released"),
+            command=asking.command,
+            align=_align(job, found),
+        )
+    editing.write_edits(run.path, job.requests)
+    return Outcome(read_run(run.path), aligned, aligned.reports, found)
+
+
+def record_of(job: Job, aligned: Aligned) -> dict[str, Any]:
+    """Return what an edited model's texts depend on besides the model: the method's record and every request."""
+    requests = [[one.fact, one.operation, one.prompt.text, one.target] for one in job.requests]
+    return {**aligned.record, "requests": requests}
+
+
+def _align(job: Job, found: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "method": job.method,
+        "preset": job.settings.preset,
+        "options": dict(job.settings.options),
+        "mode": "sequential" if job.method == "rome" else "batch",
+        "model": job.base.info.get("model", {}).get("name"),
+        "base_run": job.base.id,
+        "as_of": job.as_of,
+        "known_at": job.known_at,
+        "edits": len(job.requests),
+        "of": job.of,
+        "seed": job.seed,
+        "measures": dict(found),
+    }
+
+
+def _measured(
+    edited: Model,
+    job: Job,
+    before: measures.Observation,
+    after: measures.Observation,
+    reports: Sequence[EditReport],
+    seconds: float,
+) -> dict[str, Any]:
+    """Return the measures that need no verdict, as they stand in run.json."""
+    moved = measures.drift(before, after)
+    said, right = _mirrors(edited, job.requests)
+    return {
+        "probes": moved.n,
+        "exact": round(moved.exact, 4),
+        "first_word": round(moved.first_word, 4),
+        "kl": None if moved.kl is None else round(moved.kl, 4),
+        "fluency_before": _rounded(measures.fluency(before.texts)),
+        "fluency": _rounded(measures.fluency(after.texts)),
+        "mirrored": said,
+        "mirrored_right": right,
+        "seconds": round(seconds, 2),
+        "seconds_an_edit": round(seconds / len(reports), 2) if reports else None,
+    }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
+
+
+def _mirrors(edited: Model, requests: Sequence[EditRequest]) -> tuple[int, int]:
+    """Ask the edited facts from the other side; return how many could be asked, and how many were answered rightly."""
+    asked = {question.id: (question, one) for one in requests if (question := measures.mirrored(one)) is not None}
+    if not asked:
+        return 0, 0
+    questions = [question for question, _ in asked.values()]
+    right = 0
+    for batch in edited.generate(questions, measures.BATCH):
+        for question, answer in batch:
+            right += measures.names_subject(answer.text or "", question, asked[question.id][1].subject)
+    return len(asked), right
+
+
+class _Shown:
+    """An edited model under its own name and with a record of its edits, so that it makes a run of its own."""
+
+    def __init__(self, model: Model, name: str, record: Mapping[str, Any]) -> None:
+        self.name = name
+        self._model = model
+        self._record = dict(record)
+
+    def info(self) -> dict[str, Any]:
+        """Return the model's record with that of the edits."""
+        return {**self._model.info(), "name": self.name, "align": self._record}
+
+    def generate(self, questions: Sequence[Question], batch_size: int, sample: int = 0) -> Iterator[list[Asked]]:
+        """Ask the edited model."""
+        yield from self._model.generate(questions, batch_size, sample)
+
+
+def curve(job: Job, counts: Sequence[int], seeds: Sequence[int]) -> list[Job]:
+    """Return a job for each number of edits and seed; all edits at once need no shuffle, so one seed does."""
+    jobs = []
+    for count in sorted(set(counts)):
+        for seed in seeds if count < len(job.requests) else seeds[:1]:
+            chosen = subset(job.requests, count, seed)
+            jobs.append(replace(job, requests=chosen, of=len(job.requests), seed=seed))
+    return jobs
