@@ -32,6 +32,7 @@ Progress = Callable[[str], None]
 
 MACROS: Final = (
     "moments", "verdicts", "soft", "table1", "table5", "table2", "samples", "beliefs", "mass", "since_release",
+    "spanning", "intervals", "timeline",
     "edit_scores", "edit_curve",
 )  # fmt: skip
 TABLES: Final = (

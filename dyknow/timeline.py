@@ -1,1 +1,266 @@
-"""The share of answers that are up-to-date as a function of the as-of date, and the years they stem from."""
+"""The share of answers that are up-to-date as a function of the as-of date, and the years they stem from.
+
+All dates are judged at once, by one join of days with the stretches on which a fact's verdict does not change (the
+macros ``intervals`` and ``timeline``); at every date the figures are those of ``table1`` and ``table5``.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import date, timedelta
+from itertools import groupby, pairwise
+from typing import Final, Literal, NamedTuple
+
+import duckdb
+
+from dyknow.results import run_sql
+from kg.answers import BEFORE_ALL_DAYS
+from kg.dates import Day, join_day, split_day
+from kg.resources import query
+
+Constraint = Literal["soft", "average"]
+Every = Literal["day", "month", "quarter", "year"]
+Measure = Literal["up_to_date", "up_to_date_lower", "up_to_date_upper"]
+
+ALL: Final = "all"
+"""Stands for all domains together."""
+
+
+class Point(NamedTuple):
+    """The rates of one run in one domain as of one day, in per cent of n."""
+
+    run: str
+    domain: str  # or "all"
+    day: Day
+    n: int  # facts that are covered and complete on that day
+    up_to_date: float | None  # as in Table 1 (soft) or 5 (average); None where n is 0
+    up_to_date_lower: float | None  # certain standings only
+    outdated: float | None
+    irrelevant: float | None
+    up_to_date_upper: float | None  # every holder that some choice of days inside the spans lets lead
+
+
+class FactDays(NamedTuple):
+    """The verdict of one fact over a stretch of days, under the soft constraint."""
+
+    run: str
+    domain: str
+    fact: str
+    from_day: Day | None  # None: it was ever so
+    to_day: Day | None  # the first day no longer; None: for ever
+    verdict: str  # up-to-date, outdated, irrelevant, incomplete or not covered
+    surely: bool  # up-to-date for every choice of days inside the spans
+    possibly: bool  # up-to-date for some choice
+
+
+class Peak(NamedTuple):
+    """Where a share is greatest."""
+
+    run: str
+    domain: str
+    share: float  # per cent
+    spans: tuple[tuple[Day, Day], ...]  # first and last of neighbouring points that have it, the longest span first
+
+
+class Base(NamedTuple):
+    """The snapshot a sweep rests on."""
+
+    snapshot: str
+    day: Day  # of the snapshot: what lies after it, it does not know
+    digest: str
+
+
+class Years(NamedTuple):
+    """A box of the study's Figures 2, 5 and 6: in which years the terms began that a run's answers name."""
+
+    run: str
+    domain: str  # or "all"
+    n: int  # answers that name a holder whose term began by the day
+    minimum: int
+    lower: float  # first quartile
+    median: float
+    upper: float  # third quartile
+    maximum: int
+    mean: float
+
+
+def base(connection: duckdb.DuckDBPyConnection, known_at: str | None = None) -> Base:
+    """Return the one snapshot for all days: the named one, else the newest with the whole history of enough facts.
+
+    Raises:
+        QueryError: there is no such snapshot.
+    """
+    [row] = run_sql(connection, "FROM spanning(known_at := $known_at)", {"known_at": known_at}).rows
+    return Base(*row)
+
+
+def as_day(day: date | Day) -> Day:
+    """Return a day as the integer YYYYMMDD."""
+    return join_day(day.year, day.month, day.day) if isinstance(day, date) else day
+
+
+def as_date(day: Day) -> date:
+    """Return a day as a date of the standard library, which knows the years 1 to 9999."""
+    return date(*split_day(day))
+
+
+def sweep(
+    connection: duckdb.DuckDBPyConnection,
+    days: Sequence[date | Day],
+    known_at: str | None = None,
+    *,
+    judge: str = "match",
+    rule: str = "latest",
+    runs: Sequence[str] | None = None,
+    constraint: Constraint = "soft",
+) -> list[Point]:
+    """Return the rates of every run, domain and day, from one snapshot, by run, domain and day.
+
+    Runs of which no fact is covered on a day have no point there.
+
+    Args:
+        connection: the results.
+        days: the days to judge as of, dates or integers YYYYMMDD.
+        known_at: the one snapshot; None as for `base`.
+        judge: who reads the answers.
+        rule: "latest" or "study".
+        runs: the runs wanted; None stands for all.
+        constraint: "soft", a fact's best phrasing as in Table 1; "average", over its phrasings and samples, as in 5.
+
+    Raises:
+        QueryError: there is no such snapshot or rule, or the judge judged for one day only.
+    """
+    if not days:
+        return []
+    values = {"days": [as_day(day) for day in days], "known_at": known_at, "judge": judge, "rule": rule}
+    prefix, n = ("", "n") if constraint == "soft" else ("mean_", "n_average")
+    rates = (
+        f"{prefix}{name}" for name in ("up_to_date", "up_to_date_lower", "outdated", "irrelevant", "up_to_date_upper")
+    )
+    columns = ", ".join(("run", "domain", "day", n, *rates))  # names of ours
+    call = "timeline($days, known_at := $known_at, judge := $judge, rule := $rule)"
+    rows = run_sql(connection, f"SELECT {columns} FROM {call} ORDER BY run, domain, day", values).rows
+    return [Point(*row) for row in rows if runs is None or row[0] in runs]
+
+
+def fact_days(
+    connection: duckdb.DuckDBPyConnection,
+    known_at: str | None = None,
+    *,
+    judge: str = "match",
+    rule: str = "latest",
+    runs: Sequence[str] | None = None,
+) -> list[FactDays]:
+    """Return from when to when each fact of each run has which verdict, by run, domain, fact and day.
+
+    The stretches of a fact follow upon one another without gaps; equal neighbours are one.
+
+    Raises:
+        QueryError: as for `sweep`.
+    """
+    values = {"known_at": known_at, "judge": judge, "rule": rule}
+    statement = (
+        "SELECT run, domain, fact, from_day, to_day, verdict, surely_up_to_date, possibly_up_to_date"
+        " FROM intervals(known_at := $known_at, judge := $judge, rule := $rule) ORDER BY run, domain, fact, from_day"
+    )
+    rows = [FactDays(*row) for row in run_sql(connection, statement, values).rows if runs is None or row[0] in runs]
+    merged = []
+    for _, group in groupby(rows, key=lambda row: (*row[:3], *row[5:])):
+        own = list(group)
+        first = own[0].from_day
+        merged.append(own[0]._replace(from_day=None if first == BEFORE_ALL_DAYS else first, to_day=own[-1].to_day))
+    return merged
+
+
+def change_days(
+    connection: duckdb.DuckDBPyConnection,
+    first: Day,
+    last: Day,
+    known_at: str | None = None,
+    rule: str = "latest",
+) -> list[Day]:
+    """Return the first day and every day until the last on which the standing of a holder changes.
+
+    A share is constant between two of them, so that its greatest value among them is its greatest of all days.
+    """
+    values = {"known_at": known_at, "rule": rule, "first": first, "last": last}
+    return [first, *(int(row[0]) for row in run_sql(connection, query("dyknow/change_days.sql"), values).rows)]
+
+
+def grid(first: Day, last: Day, every: Every) -> list[Day]:
+    """Return the days at which a sweep stops: the first ones of months, quarters or years, or all, from first to last.
+
+    >>> grid(20201215, 20210701, "quarter")
+    [20210101, 20210401, 20210701]
+    """
+    if every == "day":
+        start = as_date(first)
+        return [as_day(start + timedelta(n)) for n in range((as_date(last) - start).days + 1)]
+    step = {"month": 1, "quarter": 3, "year": 12}[every]
+    years = range(split_day(first)[0], split_day(last)[0] + 1)
+    days = (join_day(year, month, 1) for year in years for month in range(1, 13, step))
+    return [day for day in days if first <= day <= last]
+
+
+def peak(
+    points: Iterable[Point], run: str, domain: str = ALL, measure: Measure = "up_to_date", until: Day | None = None
+) -> Peak | None:
+    """Return where a share is greatest among the points of a run, or None where it has none.
+
+    Args:
+        points: as `sweep` gives them, by day.
+        run: the run.
+        domain: the domain, or "all".
+        measure: which share.
+        until: the last day that the last point stands for. With it a point stands for all days until the next one, as
+            points of `change_days` do, and a span ends on the last of them; else it ends on its last point.
+    """
+    own = [(p.day, getattr(p, measure)) for p in points if (p.run, p.domain) == (run, domain)]
+    shares = [share for _, share in own if share is not None]
+    if not shares:
+        return None
+    greatest = max(shares)
+    ends = (
+        [day for day, _ in own]
+        if until is None
+        else [_day_before(after) for (_, _), (after, _) in pairwise(own)] + [until]
+    )
+    spans = []
+    runs_of = groupby(
+        zip(own, ends, strict=True), key=lambda pair: pair[0][1] is not None and greatest - pair[0][1] < 1e-9
+    )
+    for at_peak, group in runs_of:
+        if at_peak:
+            stretch = list(group)
+            spans.append((stretch[0][0][0], stretch[-1][1]))
+    spans.sort(key=lambda span: (as_date(span[0]) - as_date(span[1]), span[0]))
+    return Peak(run, domain, greatest, tuple(spans))
+
+
+def _day_before(day: Day) -> Day:
+    return as_day(as_date(day) - timedelta(1))
+
+
+def peaks(
+    connection: duckdb.DuckDBPyConnection,
+    first: Day,
+    last: Day,
+    known_at: str | None = None,
+    *,
+    judge: str = "match",
+    rule: str = "latest",
+    runs: Sequence[str] | None = None,
+    constraint: Constraint = "soft",
+    domain: str = ALL,
+) -> dict[str, dict[Measure, Peak]]:
+    """Return for each run where its three shares are greatest, to the day.
+
+    Raises:
+        QueryError: as for `sweep`.
+    """
+    days = change_days(connection, first, last, known_at, rule)
+    points = sweep(connection, days, known_at, judge=judge, rule=rule, runs=runs, constraint=constraint)
+    measures: tuple[Measure, ...] = ("up_to_date", "up_to_date_lower", "up_to_date_upper")
+    found: dict[str, dict[Measure, Peak]] = {}
+    for run in dict.fromkeys(point.run for point in points):
+        own = ((measure, peak(points, run, domain, measure, last)) for measure in measures)
+        found[run] = {measure: at for measure, at in own if at is not None}
+    return found

@@ -234,13 +234,12 @@ class _Reading(NamedTuple):
         for row in rows:
             if not row["noValue"]:
                 by_entity[self.identity.entity(str(row["holder"]))].append(row)
-        leading = self._leading(rows)
-        return [self._holder(entity, own, leading) for entity, own in by_entity.items()]
+        return [self._holder(entity, own, rows) for entity, own in by_entity.items()]
 
     def _leading(self, rows: Sequence[Row]) -> list[Row]:
         return [row for row in rows if self.standing(row) is Standing.UP_TO_DATE]
 
-    def _holder(self, entity: str, rows: Sequence[Row], leading: Sequence[Row]) -> Holder:
+    def _holder(self, entity: str, rows: Sequence[Row], every: Sequence[Row]) -> Holder:
         row = min(rows, key=self._speaks_first)
         standing, iri = self.standing(row), str(row["holder"])
         return Holder(
@@ -248,7 +247,7 @@ class _Reading(NamedTuple):
             iri=iri,
             label=self.labels.get(iri, label_of(iri)),
             standing=standing,
-            certain=self._is_certain(standing, rows, row, leading),
+            certain=self._is_certain(standing, rows, row, every),
             validity=Validity(str(row["validity"])),
             superseded=bool(row["superseded"]) and standing is Standing.OUTDATED,
             start=_span(row, "s1", "s2"),
@@ -263,28 +262,29 @@ class _Reading(NamedTuple):
         validity = _VALIDITY[Validity(str(row["validity"]))]
         return _RANK[self.standing(row)], validity, -int(row.get("s1", BEFORE_ALL_DAYS)), str(row["statement"])
 
-    def _is_certain(self, standing: Standing, rows: Sequence[Row], row: Row, leading: Sequence[Row]) -> bool:
+    def _is_certain(self, standing: Standing, rows: Sequence[Row], row: Row, every: Sequence[Row]) -> bool:
         """Tell whether an entity's standing is the same for every choice of days inside the spans.
 
         Up-to-date is certain when a statement that surely holds (rule "study": surely began) leads alone, or in a tie
         on one known day. Outdated is certain when the entity surely began and no choice of days lets it lead.
         """
         if standing is Standing.OUTDATED:
-            return any(r["begunSurely"] for r in rows) and not any(self._could_lead(r, leading) for r in rows)
+            return any(r["begunSurely"] for r in rows) and not any(self._could_lead(r, every) for r in rows)
         if standing is not Standing.UP_TO_DATE:
             return True
         own = {str(r["statement"]) for r in rows}
-        rivals = [r for r in leading if str(r["statement"]) not in own]
+        rivals = [r for r in self._leading(every) if str(r["statement"]) not in own]
         tied = all(r.get("s1") == r.get("s2") == row.get("s1") == row.get("s2") is not None for r in rivals)
         sure = row["validity"] == Validity.CERTAIN if self.rule is Rule.LATEST else bool(row["begunSurely"])
         return sure and tied
 
-    def _could_lead(self, row: Row, leading: Sequence[Row]) -> bool:
+    def _could_lead(self, row: Row, every: Sequence[Row]) -> bool:
         """Tell whether some choice of days makes a statement that does not lead the latest one."""
         if self.rule is Rule.LATEST:
             return bool(row["couldLead"])
         last = int(row.get("s2", BEFORE_ALL_DAYS))
-        return not any(r["begunSurely"] and int(r.get("s1", BEFORE_ALL_DAYS)) > last for r in leading)
+        asked = (r for r in every if self.standing(r) is not Standing.NOT_ASKED)
+        return not any(r["begunSurely"] and int(r.get("s1", BEFORE_ALL_DAYS)) > last for r in asked)
 
     def _status(self, fact: Fact, rows: Sequence[Row]) -> Status:
         """Say what the snapshot knows of a fact on a day that has, or has not, an up-to-date holder."""
