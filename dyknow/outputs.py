@@ -30,11 +30,12 @@ from dyknow.models.wire import split_thoughts
 from dyknow.run import about, default_id, listed, valid_id
 from kg.errors import DataError, RunError, UsageError
 
-Format = Literal["study", "named", "lm-eval", "inspect", "table"]
+Format = Literal["study", "edits", "named", "lm-eval", "inspect", "table"]
 
 
 NAMES: Final[Mapping[Format, str]] = {
     "study": "the study's result folders",
+    "edits": "the study's outputs after editing",
     "named": "a table of figures without texts",
     "lm-eval": "samples of lm-evaluation-harness",
     "inspect": "logs of Inspect",
@@ -83,7 +84,11 @@ def _kind_of_folder(path: Path) -> Format | None:
     if len(kinds) > 1:
         hint = "Say which to read: --format lm-eval, or --format inspect."
         raise UsageError(f"{path} holds logs both of lm-evaluation-harness and of Inspect.", hint=hint)
-    return kinds[0] if kinds else ("study" if any(path.rglob("*_answers.json")) else None)
+    if kinds:
+        return kinds[0]
+    if any(path.rglob("*_analysis.json")) and not any(path.rglob("*_dates.json")):
+        return "edits"
+    return "study" if any(path.rglob("*_answers.json")) else None
 
 
 def _kind_of_file(path: Path) -> Format | None:

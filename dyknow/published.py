@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from dyknow.journal import JOURNAL, JUDGMENTS, RUN_FILE
 from kg import identity, terms
 from kg.errors import DataError, RunError, UsageError
 from kg.sources import reviewed
@@ -27,7 +28,7 @@ from kg.sources import reviewed
 LABELLED_ON: Final = "2023-12-18"
 """The day the published labels hold for; the study retrieved its answer sets on it."""
 
-_DOMAINS: Final = {
+DOMAINS: Final = {
     "countries_byGDP": "countries",
     "athletes_byPayment": "athletes",
     "companies_byRevenue": "organizations",
@@ -38,9 +39,9 @@ _DOMAINS: Final = {
 _POSTS: Final = {"athletes_byPayment": "member of sports team", "companies_byRevenue": "chief executive officer"}
 """What a domain's outputs are about where they are not filed by post."""
 
-_VERDICTS: Final = {"correct": "up-to-date", "outdated": "outdated", "irrelevant": "irrelevant"}
+VERDICTS: Final = {"correct": "up-to-date", "outdated": "outdated", "irrelevant": "irrelevant"}
 
-_UNCOUNTED: Final = "generic"
+UNCOUNTED: Final = "generic"
 """The phrasing the study asked besides its three; its tables of rates leave it out."""
 
 _RESULT_FOLDERS: Final = ("results", "results_w_prompt")
@@ -61,24 +62,11 @@ class ImportedRun(NamedTuple):
     written: bool  # False: the run was there already, byte for byte
 
 
-class _Output(NamedTuple):
+class Output(NamedTuple):
+    """What a model was given, and what it wrote; None where the file has nothing."""
+
     prompt: str
     text: str | None
-
-
-class _Files(NamedTuple):
-    """The three journals of a run as they will stand on disk."""
-
-    run: bytes
-    responses: bytes
-    judgments: bytes
-
-    def paths(self, folder: Path) -> list[tuple[Path, bytes]]:
-        return [
-            (folder / "run.json", self.run),
-            (folder / "responses.jsonl", self.responses),
-            (folder / "judgments" / "published.jsonl", self.judgments),
-        ]
 
 
 def import_published(path: Path, runs_dir: Path, run_id: str | None = None) -> list[ImportedRun]:
@@ -123,7 +111,7 @@ def _result_folders(path: Path) -> list[Path]:
 
 
 def _holds_results(folder: Path) -> bool:
-    return any((folder / f"{domain}_answers.json").is_file() for domain in _DOMAINS)
+    return any((folder / f"{domain}_answers.json").is_file() for domain in DOMAINS)
 
 
 def _run_ids(folders: Sequence[Path]) -> list[str]:
@@ -139,13 +127,13 @@ def _import_one(folder: Path, target: Path) -> ImportedRun:
     responses: list[dict[str, Any]] = []
     judgments: list[dict[str, Any]] = []
     orphans = 0
-    for domain in _DOMAINS:
+    for domain in DOMAINS:
         if (folder / f"{domain}_answers.json").is_file():
             more, labels, lost = _read_domain(folder, domain)
             responses += more
             judgments += labels
             orphans += lost
-    written = _write(target, _files(folder, target.name, responses, judgments))
+    written = write(target, files_of(_record(folder, target.name), responses, judgments))
     return ImportedRun(target.name, target, len(responses), len(judgments), orphans, written)
 
 
@@ -158,21 +146,21 @@ class _Domain(NamedTuple):
 def _read_domain(folder: Path, domain: str) -> _Domain:
     """Join the three files of a domain by key."""
     source = folder / f"{domain}_answers.json"
-    outputs = dict(_outputs(source))
+    found = dict(outputs(source))
     labels = _leaves(folder / f"{domain}_answer_sheet.json")
     dates = _leaves(folder / f"{domain}_dates.json")
     responses, judgments = [], []
-    for key, output in outputs.items():
+    for key, output in found.items():
         subject, *post, phrasing = key
-        fact = _located(source, domain, subject, post[0] if post else None)
+        fact = located(source, domain, subject, post[0] if post else None)
         question = f"{fact}#{phrasing}"
-        responses.append(_response(question, fact, _DOMAINS[domain], key, output))
+        responses.append(response(question, fact, DOMAINS[domain], key, output))
         if key in labels:
             judgments.append(_judgment(folder / f"{domain}_answer_sheet.json", question, key, labels, dates))
-    return _Domain(responses, judgments, len((labels.keys() | dates.keys()) - outputs.keys()))
+    return _Domain(responses, judgments, len((labels.keys() | dates.keys()) - found.keys()))
 
 
-def _response(question: str, fact: str, domain: str, key: Key, output: _Output) -> dict[str, Any]:
+def response(question: str, fact: str, domain: str, key: Key, output: Output) -> dict[str, Any]:
     """Return a row of responses.jsonl; what the source does not say is null."""
     missing = output.text is None
     return {
@@ -181,7 +169,7 @@ def _response(question: str, fact: str, domain: str, key: Key, output: _Output) 
         "domain": domain,
         "subject": key[0],
         "phrasing": key[-1],
-        "counted": key[-1] != _UNCOUNTED,
+        "counted": key[-1] != UNCOUNTED,
         "sample": 0,
         "prompt": output.prompt,
         "text": output.text,
@@ -200,44 +188,60 @@ def _judgment(
     sheet: Path, question: str, key: Key, labels: Mapping[Key, Any], dates: Mapping[Key, Any]
 ) -> dict[str, Any]:
     label, start = labels[key], dates.get(key)
-    if label not in _VERDICTS:
-        known = ", ".join(_VERDICTS)
-        raise DataError(f"{sheet}: {_place(key)} is labelled {label!r}.", hint=f"Known labels: {known}.")
+    if label not in VERDICTS:
+        known = ", ".join(VERDICTS)
+        raise DataError(f"{sheet}: {place_of(key)} is labelled {label!r}.", hint=f"Known labels: {known}.")
     if start is not None and not isinstance(start, str):
-        raise DataError(f"{sheet}: the date of {_place(key)} is {start!r}, which is no text.")
+        raise DataError(f"{sheet}: the date of {place_of(key)} is {start!r}, which is no text.")
     return {
         "question": question,
         "sample": 0,
         "judge": "published",
-        "verdict": _VERDICTS[label],
+        "verdict": VERDICTS[label],
         "start": start,
         "as_of": LABELLED_ON,
     }
 
 
-def _files(
-    folder: Path, run_id: str, responses: Sequence[dict[str, Any]], judgments: Sequence[dict[str, Any]]
-) -> _Files:
-    lines = b"".join(map(_line, responses))
-    prompts = {row["question"]: row["prompt"] for row in responses}
-    model = _models().get(folder.resolve().name, {})
-    info = {
+def _record(folder: Path, run_id: str) -> dict[str, Any]:
+    """Return what run.json says of the run of a results folder."""
+    model = models().get(folder.resolve().name, {})
+    return {
         "id": run_id,
+        "model": folder.resolve().name,
+        "release_year": model.get("year"),
+        "title": model.get("title", folder.resolve().name),
+        "source": {path.name: path for path in _source_files(folder)},
+    }
+
+
+def files_of(
+    record: Mapping[str, Any], responses: Sequence[Mapping[str, Any]], judgments: Sequence[Mapping[str, Any]]
+) -> dict[str, bytes]:
+    """Return the files of an imported run, by their paths in its folder.
+
+    Args:
+        record: id, model (its name), title, release_year and source (the files it was read from, by name); what else
+            it has goes into run.json as it is.
+        responses: The rows of responses.jsonl.
+        judgments: Those of the published labels.
+    """
+    prompts = {row["question"]: row["prompt"] for row in responses}
+    info = {
+        **record,
         "kind": "imported",
         "model": {
-            "name": folder.resolve().name,
+            "name": record["model"],
             "revision": None,
             "files": {},
             "dtype": None,
             "device": None,
             "style": None,
         },
-        "release_year": model.get("year"),
-        "title": model.get("title", folder.resolve().name),
         "prefixed": bool(prompts) and all(_PREFIX in prompt.lower() for prompt in prompts.values()),
         "benchmark": {"name": "published", "digest": None},
-        "prompts_digest": hashlib.sha256(_line(prompts)).hexdigest(),
-        "source": {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in _source_files(folder)},
+        "prompts_digest": hashlib.sha256(line(prompts)).hexdigest(),
+        "source": {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in record["source"].items()},
         "sampling": None,
         "packages": {},
         "commit": None,
@@ -249,54 +253,64 @@ def _files(
         "tokens": None,
         "command": None,
     }
-    run = orjson.dumps(info, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
-    return _Files(run, lines, b"".join(map(_line, judgments)))
+    options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
+    return {
+        RUN_FILE: orjson.dumps(info, option=options),
+        JOURNAL: b"".join(map(line, responses)),
+        f"{JUDGMENTS}/published.jsonl": b"".join(map(line, judgments)),
+    }
 
 
-def _line(row: Mapping[str, Any]) -> bytes:
+def line(row: Mapping[str, Any]) -> bytes:
+    """Return a line of a journal."""
     return orjson.dumps(row, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
 
 
 def _source_files(folder: Path) -> list[Path]:
-    names = (f"{domain}_{part}.json" for domain in _DOMAINS for part in ("answers", "answer_sheet", "dates"))
+    names = (f"{domain}_{part}.json" for domain in DOMAINS for part in ("answers", "answer_sheet", "dates"))
     return [folder / name for name in names if (folder / name).is_file()]
 
 
-def _write(target: Path, content: _Files) -> bool:
-    """Write a run beside its place and rename it there; return False where it stands already."""
+def write(target: Path, files: Mapping[str, bytes]) -> bool:
+    """Write a run beside its place and rename it there; return False where it stands already.
+
+    Raises:
+        RunError: another run stands there.
+    """
     if target.exists():
-        _refuse_other(target, content)
+        _refuse_other(target, files)
         return False
     target.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     beside.chmod(0o755)
     try:
-        for path, data in content.paths(beside):
+        for name, data in files.items():
+            path = beside / name
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(data)
         os.rename(beside, target)  # noqa: PTH104 -- fails on a folder that is not empty, which is what we want
     except OSError:
         if not target.exists():
             raise
-        _refuse_other(target, content)
+        _refuse_other(target, files)
         return False
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return True
 
 
-def _refuse_other(target: Path, content: _Files) -> None:
-    for path, data in content.paths(target):
-        if not path.is_file() or path.read_bytes() != data:
+def _refuse_other(target: Path, files: Mapping[str, bytes]) -> None:
+    for name, data in files.items():
+        if not (target / name).is_file() or (target / name).read_bytes() != data:
             raise RunError(
-                f"The run {target.name} is there already, and its {path.relative_to(target)} differs.",
+                f"The run {target.name} is there already, and its {name} differs.",
                 hint="Import under another name, or move that run away.",
             )
 
 
-def _outputs(path: Path) -> Iterator[tuple[Key, _Output]]:
+def outputs(path: Path) -> Iterator[tuple[Key, Output]]:
     """Yield the outputs of an answers file by (subject, phrasing) or (subject, post, phrasing)."""
-    for subject, value in _load(path).items():
+    for subject, value in load(path).items():
         branches = {(subject,): value} if _is_question(value) else _posts(path, subject, value)
         for place, branch in branches.items():
             yield from _phrasings(path, place, branch)
@@ -312,25 +326,25 @@ def _posts(path: Path, subject: str, value: object) -> dict[Key, Any]:
     return {(subject, post): branch for post, branch in value.items()}
 
 
-def _phrasings(path: Path, place: Key, branch: object) -> Iterator[tuple[Key, _Output]]:
+def _phrasings(path: Path, place: Key, branch: object) -> Iterator[tuple[Key, Output]]:
     if not isinstance(branch, dict) or not _is_question(branch):
-        raise DataError(f"{path}: {_place(place)} has no 'answers' and 'questions'.")
+        raise DataError(f"{path}: {place_of(place)} has no 'answers' and 'questions'.")
     answers, questions = branch["answers"], branch["questions"]
     if not isinstance(answers, dict) or not isinstance(questions, dict):
-        raise DataError(f"{path}: {_place(place)}: 'answers' and 'questions' must map phrasings to texts.")
+        raise DataError(f"{path}: {place_of(place)}: 'answers' and 'questions' must map phrasings to texts.")
     for phrasing, text in answers.items():
         key = (*place, phrasing)
         prompt = questions.get(phrasing)
         if not isinstance(prompt, str):
-            raise DataError(f"{path}: {_place(key)} has an answer and no question.")
+            raise DataError(f"{path}: {place_of(key)} has an answer and no question.")
         if text is not None and not isinstance(text, str):
-            raise DataError(f"{path}: the answer of {_place(key)} is {text!r}, which is no text.")
-        yield key, _Output(prompt, text)
+            raise DataError(f"{path}: the answer of {place_of(key)} is {text!r}, which is no text.")
+        yield key, Output(prompt, text)
 
 
 def _leaves(path: Path) -> dict[Key, Any]:
     """Return the values of a labels or dates file by key; nothing where the file is absent."""
-    return dict(_walk((), _load(path))) if path.is_file() else {}
+    return dict(_walk((), load(path))) if path.is_file() else {}
 
 
 def _walk(place: Key, value: object) -> Iterator[tuple[Key, Any]]:
@@ -339,7 +353,7 @@ def _walk(place: Key, value: object) -> Iterator[tuple[Key, Any]]:
     return chain.from_iterable(_walk((*place, key), branch) for key, branch in value.items())
 
 
-def _load(path: Path) -> dict[str, Any]:
+def load(path: Path) -> dict[str, Any]:
     """Read a JSON object; a file that is none, or says a thing twice, is an error."""
     try:
         data = json.loads(path.read_bytes(), object_pairs_hook=partial(_once, path))
@@ -360,11 +374,13 @@ def _once(path: Path, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _place(key: Key) -> str:
+def place_of(key: Key) -> str:
+    """Return a key for people."""
     return " / ".join(key)
 
 
-def _located(path: Path, domain: str, subject: str, post: str | None) -> str:
+def located(path: Path, domain: str, subject: str, post: str | None) -> str:
+    """Return the id of a fact as `fact_of` does; an error names the file."""
     try:
         return fact_of(domain, subject, post)
     except DataError as error:
@@ -390,5 +406,6 @@ def fact_of(domain: str, subject: str, post: str | None) -> str:
 
 
 @cache
-def _models() -> dict[str, dict[str, Any]]:
+def models() -> dict[str, dict[str, Any]]:
+    """Return title and year of the study's models, by the names of their folders."""
     return tomllib.loads(files("dyknow").joinpath("data/published-models.toml").read_text(encoding="utf-8"))

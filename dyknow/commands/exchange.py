@@ -8,7 +8,7 @@ import click
 import orjson
 
 from dyknow import benchmark as benchmarks
-from dyknow import exports, named, outputs, published, results
+from dyknow import exports, named, outputs, published, published_edits, results
 from dyknow.commands.asking import find_run
 from dyknow.commands.common import (
     Group,
@@ -53,6 +53,8 @@ _IMPORT_HELP: Final = """Bring in answers that were given elsewhere, as runs.
     PATH is one of
       a folder of the study   countries_byGDP_answers.json and so on, or a clone
                               of it; its labels become the judge `published`
+      its outputs after       editing/METHOD/MODEL with *_analysis.json, or all
+      editing                 below editing/, with datasets/MODEL.json
       samples_*.jsonl         of lm-evaluation-harness (--log_samples), or a
                               folder; `dyknow export lm-eval` makes the task
       .eval or .json          a log of Inspect, or a folder of them; `dyknow
@@ -72,6 +74,7 @@ _IMPORT_HELP: Final = """Bring in answers that were given elsewhere, as runs.
     "import",
     epilog=example(
         "dyknow import DyKnow/models_output",
+        "dyknow import editing/ROME/gpt2-xl",
         "dyknow import examples/published",
         "dyknow import results/ --format lm-eval",
         "dyknow import logs/2026-01-05T10-00-00_dyknow.eval",
@@ -100,10 +103,11 @@ def import_(
     chosen = outputs.recognise(path) if form == "auto" else next(name for name in outputs.NAMES if name == form)
     if form == "auto":
         note(f"{path} holds {outputs.NAMES[chosen]}.")
-    if chosen in ("study", "named"):
+    if chosen in ("study", "edits", "named"):
         if file or title or year:
             raise UsageError(f"{outputs.NAMES[chosen]}: these name questions and models themselves.")
-        _import_published(path, run_id, places) if chosen == "study" else _import_named(path, run_id, places)
+        importers = {"study": _import_published, "edits": _import_edits, "named": _import_named}
+        importers[chosen](path, run_id, places)
         return
     bench = benchmarks.load(file)
     about: dict[str, Any] = {"run_id": run_id, "title": title, "year": year}
@@ -138,6 +142,14 @@ def _import_published(path: Path, run_id: str | None, places: Places) -> None:
         left = f", {one.orphans} labels without an output left out" if one.orphans else ""
         made = f"{one.responses} answers, {one.judgments} labels{left}" if one.written else "there already"
         note(f"{one.id}: {made}")
+        emit(f"{one.path}\n")
+
+
+def _import_edits(path: Path, run_id: str | None, places: Places) -> None:
+    for one in published_edits.import_edits(path, places.runs, run_id):
+        left = f", {one.unresolved} left open" if one.unresolved else ""
+        made = f"{one.edits} edits, {one.responses} answers, {one.judgments} labels{left}"
+        note(f"{one.id}: {made if one.written else 'there already'}")
         emit(f"{one.path}\n")
 
 

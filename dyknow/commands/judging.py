@@ -27,6 +27,7 @@ from dyknow.commands.common import (
     show,
     width,
 )
+from dyknow.commands.edit_scores import show_edits
 from dyknow.journal import find_runs
 from dyknow.judges import Agreement, Judged, Share, agreement, read_labels
 from dyknow.tables import Format, Listing, as_json, printable, score_csv, score_json, score_text, since_release
@@ -72,6 +73,7 @@ def known_runs(places: Places, names: tuple[str, ...]) -> list[str] | None:
         "dyknow score --as-of 2025-11-30 --table since-release",
         "dyknow score --as-of 2023-12-18 --table samples --run gpt2-xl",
         "dyknow score --as-of 2023-12-18 --table beliefs",
+        "dyknow score --as-of 2023-12-18 --table edits --judge published",
     )
 )
 @as_of_or_release_option
@@ -82,13 +84,15 @@ def known_runs(places: Places, names: tuple[str, ...]) -> list[str] | None:
 @click.option(
     "--table",
     "which",
-    type=click.Choice(["study", "samples", "beliefs", "since-release"]),
+    type=click.Choice(["study", "samples", "beliefs", "since-release", "edits", "curve"]),
     default="study",
     show_default=True,
     help="`study`: Tables 1, 5 and 2. `samples`: of runs with several answers to a question, how often each fact's are "
     "up to date, out of date or other, and how far the model agrees with itself. `beliefs`: of runs whose holders were "
     "scored by likelihood, how probable up-to-date and outdated ones are held. `since-release`: how many facts were "
-    "outdated when the model came out, and how many were right then and have become outdated until --as-of.",
+    "outdated when the model came out, and how many were right then and have become outdated until --as-of. `edits`: "
+    "of edited models, how many of the facts edited are right (Tables 3, 7 and 8). `curve`: the same against the "
+    "number of edits (Figure 3).",
 )
 @format_option
 @places("snapshots", "runs", "database")
@@ -112,6 +116,10 @@ def score(
     chosen = known_runs(places, names)
     if known_at is not None:
         places.named(known_at)
+    if which in ("edits", "curve"):
+        with results_of(places) as connection:
+            show_edits(connection, which, as_of, known_at, judge, rule, chosen, form)
+        return
     if which == "since-release":
         _show_since(as_of, known_at, judge, rule, chosen, form, places)
         return
