@@ -331,7 +331,8 @@ def _chosen(connection: duckdb.DuckDBPyConnection, judge: str, runs: Sequence[st
     judged = run_sql(connection, "SELECT DISTINCT run FROM judgments WHERE judge = $judge", {"judge": judge}).rows
     found = {row[0] for row in judged} & set(runs or known)
     if not found:
-        raise UsageError(f"No run holds verdicts of the judge {judge}.", hint="dyknow import brings published ones.")
+        hint = "dyknow judge list tells who has judged what; dyknow judge import brings judgments in."
+        raise UsageError(f"No run holds verdicts of the judge {judge}.", hint=hint)
     return found
 
 

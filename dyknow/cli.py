@@ -6,6 +6,7 @@ from importlib import metadata
 import click
 
 from dyknow.commands import (
+    adjudicating,
     asking,
     comparing,
     discovering,
@@ -66,7 +67,7 @@ for _command in (
     judging.score,
     judging.why,
     judging.sql,
-    judging.judge,
+    adjudicating.judge,
     pages.evaluate,
     pages.report,
 ):

@@ -26,6 +26,9 @@ LOCK: Final = "lock"
 SETTLED: Final = ("ok", "refused")
 """What an answer's status is when it stands for ever. An error may go away, so it is asked again."""
 
+JUDGE_FAILED: Final = "error"
+"""The reason of a judgment that a judge was asked for and did not give. It may go away, so it is asked for again."""
+
 Key = tuple[str, int]
 """A question and the number of the sample: what is answered once."""
 
@@ -116,12 +119,27 @@ def settled(lines: Iterable[dict[str, Any]]) -> set[Key]:
 
 
 def judgments(path: Path) -> list[dict[str, Any]]:
-    """Return the judgments beside a run, file by file.
+    """Return all judgments ever made beside a run, file by file.
 
     Raises:
         RunError: a line is damaged.
     """
-    return [row for file in sorted((path / JUDGMENTS).glob("*.jsonl")) for row in rows(file, "verdict")]
+    return [row for file in sorted((path / JUDGMENTS).glob("*.jsonl")) for row in rows(file, "judge")]
+
+
+def standing_judgments(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the judgments that count: of each judge, question and sample the last; an error where there is no other.
+
+    >>> old, new, bad = ({"judge": "a", "question": "q", "reason": reason} for reason in ("none", "named", "error"))
+    >>> standing_judgments([old, new, bad]) == [new]
+    True
+    """
+    kept: dict[tuple[str, Key], dict[str, Any]] = {}
+    for row in lines:
+        key = row["judge"], key_of(row)
+        if row.get("reason") != JUDGE_FAILED or key not in kept or kept[key].get("reason") == JUDGE_FAILED:
+            kept[key] = row
+    return [kept[key] for key in sorted(kept)]
 
 
 def questions(path: Path) -> list[dict[str, Any]]:
@@ -256,21 +274,21 @@ def _sync_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold a run for writing.
+def locked(folder: Path, name: str = LOCK, what: str | None = None) -> Iterator[None]:
+    """Hold a run for writing, or what else has a lock of its own name in a folder.
 
     The kernel drops the lock of a dead process, so a file left behind by one keeps nobody out.
 
     Raises:
         RunError: another process holds it; the message names its pid.
     """
-    with (folder / LOCK).open("a+b") as stream:
+    with (folder / name).open("a+b") as stream:
         # Twice, for a reader that looks whether the run is being written holds the lock for a moment itself.
         if not any(_try_lock(stream.fileno(), wait) for wait in (0, 0.1)):
             stream.seek(0)
             pid = stream.read().decode("ascii", "replace").strip() or "unknown"
             hint = "Wait for it, or end it; then the same command goes on."
-            raise RunError(f"The run {folder.name} is being written by process {pid}.", hint=hint)
+            raise RunError(f"{what or f'The run {folder.name}'} is being written by process {pid}.", hint=hint)
         stream.truncate(0)
         stream.write(f"{os.getpid()}\n".encode())
         stream.flush()

@@ -17,7 +17,7 @@ import duckdb
 import orjson
 
 from dyknow import benchmark, named
-from dyknow.journal import RunInfo, find_runs, judgments
+from dyknow.journal import RunInfo, find_runs, judgments, standing_judgments
 from dyknow.match import ALIASES_DIGEST, MATCHER_VERSION
 from dyknow.models import presets
 from dyknow.rows import Asked, MatchKey, asked_of, edit_rows, likelihood_rows, match_row, response_rows, run_row, sha256
@@ -60,7 +60,9 @@ _RESPONSE_COLUMNS: Final = (
     "run", "question", "fact", "domain", "subject", "phrasing", "counted", "sample", "prompt", "text", "status",
     "finish_reason", "raw", "logprob", "prompt_tokens", "tokens", "seconds", "server", "response_digest",
 )  # fmt: skip
-_JUDGMENT_COLUMNS: Final = ("run", "question", "sample", "judge", "verdict", "start", "as_of")
+_JUDGMENT_COLUMNS: Final = (
+    "run", "question", "sample", "judge", "named", "entity", "verdict", "start", "as_of", "reason", "note", "time", "by",
+)  # fmt: skip
 _MATCH_COLUMNS: Final = (
     "response_digest, fact, candidates_digest, matcher_version, entity, reason, span_start, span_end, matched, alias,"
     " match_rule, score"
@@ -330,8 +332,12 @@ class _Maker:
         self._insert("likelihoods", (row for run in runs for row in likelihood_rows(run)))
         self._insert("edits", (row for run in runs for row in edit_rows(run)))
         self._insert("responses", ({key: row.get(key) for key in _RESPONSE_COLUMNS} for row in rows))
-        judged = ({"run": run.id, **row} for run in runs for row in judgments(run.path))
-        self._insert("judgments", ({key: row[key] for key in _JUDGMENT_COLUMNS} for row in judged))
+        judged = (
+            {"sample": 0, "named": False, **row, "run": run.id}
+            for run in runs
+            for row in standing_judgments(judgments(run.path))
+        )
+        self._insert("judgments", ({key: row.get(key) for key in _JUDGMENT_COLUMNS} for row in judged))
         return rows
 
     def _matches(self, rows: Sequence[Mapping[str, Any]], candidates: Mapping[str, Mapping[str, Asked]]) -> None:

@@ -179,11 +179,11 @@ rule_option = click.option(
 
 judge_option = click.option(
     "--judge",
-    type=click.Choice(["match", "published"]),
     default="match",
     show_default=True,
+    metavar="NAME",
     help="Who reads the answers: `match`, our own reading of the text, for any date; `published`, the labels that came "
-    "with imported results, which hold for 2023-12-18 alone.",
+    "with imported results, which hold for 2023-12-18 alone; or a person or model (see `dyknow judge list`).",
 )
 
 format_option = click.option(

@@ -1,6 +1,4 @@
-"""Commands that judge: scores, one verdict explained, SQL, judges side by side."""
-
-from pathlib import Path
+"""Commands that judge: scores, one verdict explained, SQL."""
 
 import click
 import duckdb
@@ -8,7 +6,6 @@ import duckdb
 from dyknow import analysis, results
 from dyknow.analysis import RELEASE, Explanation, Moment
 from dyknow.commands.common import (
-    Group,
     Places,
     as_of_option,
     as_of_or_release_option,
@@ -29,11 +26,19 @@ from dyknow.commands.common import (
 )
 from dyknow.commands.edit_scores import show_edits
 from dyknow.journal import find_runs
-from dyknow.judges import Agreement, Judged, Share, agreement, read_labels
-from dyknow.tables import Format, Listing, as_json, printable, score_csv, score_json, score_text, since_release
+from dyknow.tables import (
+    Format,
+    Listing,
+    as_json,
+    beliefs,
+    printable,
+    score_csv,
+    score_json,
+    score_text,
+    since_release,
+)
 from kg.dates import Day, format_day, parse_day
 from kg.errors import UsageError
-from kg.resources import query
 
 
 def results_of(places: Places) -> duckdb.DuckDBPyConnection:
@@ -94,6 +99,7 @@ def known_runs(places: Places, names: tuple[str, ...]) -> list[str] | None:
     "of edited models, how many of the facts edited are right (Tables 3, 7 and 8). `curve`: the same against the "
     "number of edits (Figure 3).",
 )
+@click.option("--intervals", is_flag=True, help="Show the 95 % intervals of the rates. JSON and CSV always have them.")
 @format_option
 @places("snapshots", "runs", "database")
 def score(
@@ -103,6 +109,7 @@ def score(
     rule: str,
     names: tuple[str, ...],
     which: str,
+    intervals: bool,
     form: Format,
     places: Places,
 ) -> None:
@@ -121,20 +128,28 @@ def score(
             show_edits(connection, which, as_of, known_at, judge, rule, chosen, form)
         return
     if which == "since-release":
-        _show_since(as_of, known_at, judge, rule, chosen, form, places)
+        _show_since(as_of, known_at, judge, rule, chosen, intervals, form, places)
         return
     if which != "study":
-        _show_beside(which, as_of, known_at, judge, rule, chosen, form, places)
+        _show_beside(which, as_of, known_at, judge, rule, chosen, intervals, form, places)
         return
     with results_of(places) as connection:
-        scores = analysis.score(connection, as_of, known_at, judge=judge, rule=rule, runs=chosen)
+        wanted = intervals or form != "table"
+        scores = analysis.score(connection, as_of, known_at, judge=judge, rule=rule, runs=chosen, intervals=wanted)
+        note_older(as_of, scores.snapshot)
         if as_of == RELEASE:
             _note_releases(connection, known_at, chosen)
     if form == "table":
-        emit(score_text(scores, width(), colour()))
+        emit(score_text(scores, width(), colour(), intervals))
         return
     note(f"As of {scores.as_of}, snapshot {scores.snapshot}, judge {judge}, rule {rule}.")
     emit(as_json(score_json(scores)) if form == "json" else score_csv([scores]))
+
+
+def note_older(as_of: str, snapshot: str) -> None:
+    """Say so where a day lies after the snapshot that its verdicts rest on."""
+    if as_of != RELEASE and parse_day(as_of) > parse_day(snapshot):
+        note(f"{as_of} lies after the snapshot: what has changed since {snapshot} is not in it.")
 
 
 def _note_releases(
@@ -158,6 +173,7 @@ def _show_since(
     judge: str,
     rule: str,
     chosen: list[str] | None,
+    intervals: bool,
     form: Format,
     places: Places,
 ) -> None:
@@ -166,6 +182,7 @@ def _show_since(
         raise UsageError("Nothing becomes outdated from release to release.", hint="Give a later day: --as-of today")
     with results_of(places) as connection:
         snapshot = analysis.snapshot_for(connection, as_of, known_at)
+        note_older(as_of, snapshot)
         found = analysis.since_release(connection, as_of, known_at, judge=judge, rule=rule, runs=chosen)
         released = _note_releases(connection, known_at, chosen)
     shown, years = {row.run for row in found}, {one.run for one in released if one.known == "year"}
@@ -173,7 +190,7 @@ def _show_since(
         note(f"Left out, for their models came out after {as_of}, or no fact is covered: {', '.join(later)}.")
     note(f"Since: until {as_of}, snapshot {snapshot}, judge {judge}, rule {rule}; a fact's best phrasing.")
     title = f"Facts outdated at release already, and right then but outdated by {as_of} (snapshot {snapshot})"
-    show(since_release(found, years, title, form), form)
+    show(since_release(found, years, title, form, intervals), form)
 
 
 def _show_beside(
@@ -183,24 +200,25 @@ def _show_beside(
     judge: str,
     rule: str,
     chosen: list[str] | None,
+    intervals: bool,
     form: Format,
     places: Places,
 ) -> None:
     """Show what stands beside the study's tables: samples or beliefs."""
-    found = list[tuple[object, ...]]()
-    columns: tuple[str, ...]
     with results_of(places) as connection:
         snapshot = analysis.snapshot_for(connection, as_of, known_at)
+        note_older(as_of, snapshot)
         if which == "samples":
-            columns, of = analysis.Sampled._fields, f"judge {judge}, rule {rule}; per cent of n answers"
-            found += analysis.samples(connection, as_of, known_at, judge=judge, rule=rule, runs=chosen)
+            of = f"judge {judge}, rule {rule}; per cent of n answers"
+            sampled = analysis.samples(connection, as_of, known_at, judge=judge, rule=rule, runs=chosen)
+            listing = Listing(analysis.Sampled._fields, [tuple(map(_one_decimal, row)) for row in sampled])
         else:
-            columns, of = analysis.Mass._fields, f"rule {rule}; per cent, mean over n facts"
-            found += analysis.mass(connection, as_of, known_at, rule=rule, runs=chosen)
+            of = f"rule {rule}; per cent, mean over n facts"
+            listing = beliefs(analysis.mass(connection, as_of, known_at, rule=rule, runs=chosen), form, intervals)
         if as_of == RELEASE:
             _note_releases(connection, known_at, chosen)
     note(f"As of {as_of}, snapshot {snapshot}, {of}.")
-    show(Listing(columns, [tuple(map(_one_decimal, row)) for row in found]), form)
+    show(listing, form)
 
 
 def _one_decimal(value: object) -> object:
@@ -289,83 +307,3 @@ def sql(statement: str, form: Format, places: Places) -> None:
 
 def _plain(value: object) -> object:
     return value if value is None or isinstance(value, str | int | float) else str(value)
-
-
-# Judges
-
-
-@click.group(cls=Group)
-def judge() -> None:
-    """Judges side by side: how far our reading of the answers agrees with others'."""
-
-
-@judge.command("agreement", epilog=example("dyknow judge agreement labels.jsonl"))
-@click.argument("labels", type=click.Path(path_type=Path))
-@click.option(
-    "--as-of",
-    type=click.STRING,
-    default="2023-12-18",
-    show_default=True,
-    metavar="DATE",
-    help="The day the labels hold for.",
-)
-@known_at_option
-@judge_option
-@click.option("--disagreements", is_flag=True, help="List every response on which verdict and label differ.")
-@format_option
-@places("snapshots", "runs", "database")
-def judge_agreement(
-    labels: Path,
-    as_of: str,
-    known_at: str | None,
-    judge: str,
-    disagreements: bool,
-    form: Format,
-    places: Places,
-) -> None:
-    """Compare a judge's verdicts with the labels of a file.
-
-    LABELS has one JSON object a line: model (the run), domain, subject, attribute, template (the phrasing), label
-    (correct, outdated, irrelevant or unclear) and entity. Rates come with their 95 % interval.
-    """
-    day = format_day(parse_day(as_of))
-    rows = read_labels(labels)
-    with results_of(places) as connection:
-        snapshot = analysis.snapshot_for(connection, day, known_at)
-        values = {"as_of": day, "known_at": known_at, "judge": judge}
-        found = results.run_sql(connection, query("dyknow/judged.sql"), values).rows
-        entities = results.run_sql(connection, query("dyknow/entities.sql")).rows
-    verdicts = {(run, question): Judged(verdict, entity) for run, question, verdict, entity in found}
-    measured = agreement(verdicts, rows, {(fact, label): entity for fact, label, entity in entities})
-    note(f"Judge {judge} as of {day}, snapshot {snapshot}, against {labels}.")
-    if not measured.agree.n:
-        raise UsageError(f"No response of the runs in {places.runs} has a label in {labels}.", hint="dyknow runs list")
-    if disagreements:
-        _show_disagreements(measured, form)
-    else:
-        _show_agreement(measured, form)
-
-
-def _show_agreement(measured: Agreement, form: Format) -> None:
-    columns = ("what", "share", "part", "n", "low", "high")
-    rows = [_share_row("all", measured.agree)]
-    rows += [_share_row(run, share) for run, share in measured.runs.items()]
-    rows.append(_share_row("same entity, where one was read", measured.entities))
-    rows.append(_share_row("entity where the reader saw none", measured.invented))
-    show(Listing(columns, rows), form)
-    kappa = "–" if measured.kappa is None else f"{measured.kappa:.3f}"
-    note(f"Cohen's kappa {kappa}; left out: {measured.unclear} unclear, {measured.missing} without a verdict.")
-
-
-def _share_row(what: str, share: Share) -> tuple[object, ...]:
-    low, high = share.interval or (None, None)
-    rates = [None if value is None else round(100 * value, 1) for value in (share.rate, low, high)]
-    return what, rates[0], share.part, share.n, rates[1], rates[2]
-
-
-def _show_disagreements(measured: Agreement, form: Format) -> None:
-    rows = [
-        (one.label.run, one.label.question, one.label.verdict, one.judged.verdict, one.label.named, one.judged.entity)
-        for one in measured.disagreements
-    ]
-    show(Listing(("run", "question", "label", "verdict", "named", "entity"), rows), form)

@@ -119,15 +119,22 @@ COMMENT ON COLUMN matches.alias IS 'the name they were matched to';
 COMMENT ON COLUMN matches.match_rule IS 'the rule that matched';
 COMMENT ON COLUMN matches.score IS 'similarity, 0 to 100';
 
-CREATE TABLE judgments (run VARCHAR, question VARCHAR, sample INTEGER, judge VARCHAR, verdict VARCHAR, start VARCHAR, as_of VARCHAR);
-COMMENT ON TABLE judgments IS 'verdicts of other judges, each for one fixed day';
+CREATE TABLE judgments (run VARCHAR, question VARCHAR, sample INTEGER, judge VARCHAR, named BOOLEAN, entity VARCHAR,
+  verdict VARCHAR, start VARCHAR, as_of VARCHAR, reason VARCHAR, note VARCHAR, "time" VARCHAR, "by" VARCHAR);
+COMMENT ON TABLE judgments IS 'what other judges say of the responses, the last word of each; neither named nor a verdict: unjudged';
 COMMENT ON COLUMN judgments.run IS 'the run';
 COMMENT ON COLUMN judgments.question IS 'the question';
 COMMENT ON COLUMN judgments.sample IS 'the sample';
 COMMENT ON COLUMN judgments.judge IS 'who judged';
-COMMENT ON COLUMN judgments.verdict IS 'up-to-date, outdated or irrelevant';
+COMMENT ON COLUMN judgments.named IS 'the judge says whom the response names, which can be judged again for any day';
+COMMENT ON COLUMN judgments.entity IS 'whom; NULL where named is true: none of the fact''s holders';
+COMMENT ON COLUMN judgments.verdict IS 'up-to-date, outdated or irrelevant, from a judge who gave no more than that, for one day';
 COMMENT ON COLUMN judgments.start IS 'start of the statement the judge matched';
-COMMENT ON COLUMN judgments.as_of IS 'the day the verdict holds for';
+COMMENT ON COLUMN judgments.as_of IS 'the day the verdict holds for; NULL where there is none';
+COMMENT ON COLUMN judgments.reason IS 'named, none, refusal, unclear, verdict only, unparsable or error; NULL: not told';
+COMMENT ON COLUMN judgments.note IS 'what the judge remarked';
+COMMENT ON COLUMN judgments."time" IS 'when the judgment was recorded';
+COMMENT ON COLUMN judgments."by" IS 'the person or model, where told';
 
 CREATE TABLE likelihoods (run VARCHAR, question VARCHAR, fact VARCHAR, domain VARCHAR, subject VARCHAR, phrasing VARCHAR,
   counted BOOLEAN, entity VARCHAR, label VARCHAR, logprob DOUBLE, tokens INTEGER);
