@@ -10,6 +10,10 @@ from dyknow.names import Word, word_lines, word_list
 from dyknow.scaffold import Answer
 
 _HARD: Final = re.compile(r"[.!?:;\n|•*]|\s[-–—]\s|[–—]")
+_APART: Final = re.compile(r"[()\[\]{}<>=/\"“”«»]")
+"""Between two words that are no one name."""
+_SUFFIXES: Final = frozenset(("jr", "sr", "ii", "iii", "iv"))
+
 _DESCRIPTION: Final = 14
 """Most words of a description that a name follows after a comma: "the head of the Social Democrats, X"."""
 
@@ -32,6 +36,7 @@ class Place(Enum):
     ANSWER = auto()
     PASSING = auto()
     NEGATED = auto()
+    FORMER = auto()
 
 
 class Clauses:
@@ -54,12 +59,15 @@ class Clauses:
         if not _HARD.search(gap):
             return False
         before = self.words[at - 1]
-        return gap.strip(" ") != "." or not (len(before.key) == 1 or before.key in word_list("abbreviations"))
+        short = len(before.key) == 1 or (before.capital and before.key in word_list("abbreviations"))
+        return gap.strip(" ,") != "." or not short
 
     def soft(self, at: int) -> bool:
         """Tell whether a word and the one before may belong to one name."""
         gap = self.gaps[at]
-        return at > 0 and not self.hard(at) and "," not in gap and "(" not in gap and ")" not in gap and '"' not in gap
+        if at == 0 or self.hard(at) or _APART.search(gap):
+            return False
+        return "," not in gap or self.words[at].key in _SUFFIXES
 
     def hyphen(self, at: int) -> bool:
         """Tell whether a hyphen joins a word to the one before."""
@@ -81,7 +89,7 @@ class Clauses:
         if any(word.key in word_list("negations") for word in tail) or _no_longer(tail):
             return self._after_negation(tail)
         if marker is not None and self._another_office(lead[:marker]):
-            return Place.PASSING
+            return Place.FORMER if any(word.key in word_list("past") for word in lead[:marker]) else Place.PASSING
         if marker is None and not opening and not self._alone(start, first, last):
             return Place.PASSING
         if self._possessive(last) or (not known and self._describes(first, last, tail, teams=teams)):
@@ -98,7 +106,7 @@ class Clauses:
                 return at
             if key in ("for", "with", "in") and before in word_list("plays"):
                 return at
-            if teams and key == "of" and before in ("member", "part"):
+            if teams and _to_team(lead, at):
                 return at
         return None
 
@@ -163,6 +171,8 @@ class Clauses:
         near = [
             word for word in tail if word.key not in word_list("titles") and word.key not in word_list("determiners")
         ]
+        if near and near[-1].key == "by" and len(near) > 1:
+            return False
         if len(near) > 1 and near[-1].key in word_list("in_passing") and near[-2].key not in word_list("plain"):
             return False
         at = first - len(tail)
@@ -208,6 +218,13 @@ class Clauses:
             or key in word_list("demonyms")
             or key in self.question
         )
+
+
+def _to_team(lead: list[Word], at: int) -> bool:
+    """Tell whether a player's team follows a word: "member of", "moved to", "joined"."""
+    key, before = lead[at].key, lead[at - 1].key if at else ""
+    moved = key == "to" and any(word.key in word_list("moves") for word in lead[:at])
+    return moved or key in word_list("joins") or (key == "of" and before in word_list("members"))
 
 
 def _no_longer(tail: list[Word]) -> bool:

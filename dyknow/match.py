@@ -15,6 +15,7 @@ from rapidfuzz import fuzz, process
 
 from dyknow.candidates import ALIASES_DIGEST, FUZZY_LETTERS, Candidate, Names, candidates_digest, compiled, load_aliases
 from dyknow.clauses import Clauses, Place
+from dyknow.handover import Gone, Handover
 from dyknow.names import Form, Rule, is_numeral, word_list, words
 from dyknow.scaffold import Answer, answer_of
 
@@ -29,7 +30,7 @@ __all__ = [
     "match",
 ]
 
-MATCHER_VERSION: Final = "1"
+MATCHER_VERSION: Final = "2"
 """Part of every stored match; raised with every change of what is matched."""
 
 FUZZY_LEAST: Final = 85.0
@@ -49,6 +50,7 @@ class Reason(StrEnum):
     DESCRIPTION = "description"
     UNKNOWN = "unknown name"
     NEGATED = "negated"
+    FORMER = "former"
     OPTIONS = "options"
     CUT_OFF = "cut off"
 
@@ -113,13 +115,15 @@ class _Run(NamedTuple):
 
 _REFUSAL: Final = re.compile(
     r"\b(?:i(?: a|['’])?m sorry|i apologi[sz]e|i (?:can ?not|can['’]t|do not|don['’]t|am not|am unable|['’]m not)|"
-    r"as an ai|unable to|not able to|no information|not aware of|impossible to (?:say|know))\b",
+    r"as an ai|unable to|not able to|no (?:reliable )?information|not aware of|impossible to (?:say|know))\b",
     re.IGNORECASE,
 )
 _OPTIONS: Final = re.compile(
-    r"\W*(?:(?:options?|choices?)\W+)?(?:\(?[aA][.):]\s.+?\s\(?[bB][.):]\s|\(?1[.):]\s.+?\s\(?2[.):]\s)", re.DOTALL
+    r"\W*(?:(?:options?|choices?)\W+)?(?:\(?[aA]([.):])\s.+?\s\(?[bB]\1\s|\(?1([.):])\s.+?\s\(?2\2\s)", re.DOTALL
 )
-_CORRECTION: Final = frozenset(("actually", "correction", "sorry"))
+_SON_OF: Final = word_list("son_of")
+_DENIED: Final = {Place.NEGATED: Reason.NEGATED, Place.FORMER: Reason.FORMER}
+_CORRECTION: Final = word_list("correction")
 
 
 class _Reader:
@@ -131,21 +135,45 @@ class _Reader:
         self.names = names
         self.question = question
         self.clauses = Clauses(answer, question)
+        self.handover = Handover(self.clauses)
         self.lower = not any(word.capital for word in self.words)
 
     def read(self) -> Match:
         """Return the first asserted entity, or why there is none."""
         if _OPTIONS.match(self.answer.text, self.answer.start):
             return Match(None, Reason.OPTIONS)
-        negated = False
+        reason, gone = None, 0
         for run in self._runs():
-            place = self.clauses.place(self._starts(run), run.ends, known=run.form is not None, teams=self.names.teams)
-            if run.form is not None and place is Place.ANSWER:
-                return self._matched(self._corrected(run) or run)
-            if run.form is None and place is Place.ANSWER and not (self.lower and run.last - run.first == 1):
-                return self._unmatched(Reason.UNKNOWN, run)
-            negated |= place is Place.NEGATED
-        return self._unmatched(Reason.NEGATED if negated else None, None)
+            place = self._place(run, gone)
+            if place is not Place.ANSWER:
+                reason = _DENIED.get(place, reason)
+                continue
+            if run.form is None:
+                if not (self.lower and run.last - run.first == 1):
+                    return self._unmatched(Reason.UNKNOWN, run)
+                continue
+            left = self.handover.gone(run.first, run.last, gone)
+            if left in (Gone.NEGATED, Gone.FORMER):
+                reason, gone = Reason(left), run.last
+                continue
+            return self._settled(run, left)
+        return self._unmatched(reason, None)
+
+    def _place(self, run: _Run, gone: int) -> Place:
+        """Tell where a run stands; after a holder who has gone, the name of the successor is the answer."""
+        if gone and self.handover.follows(run.begins, run.last, gone):
+            return Place.ANSWER
+        return self.clauses.place(self._starts(run), run.ends, known=run.form is not None, teams=self.names.teams)
+
+    def _settled(self, run: _Run, left: Gone | None) -> Match:
+        """Answer with a run, unless the text takes it back or goes on to name a successor."""
+        later = self._corrected(run)
+        if later is None and left is Gone.PERHAPS:
+            after = (one for one in self._runs() if one.first >= run.last)
+            later = next((one for one in after if self.handover.follows(one.begins, one.last, run.last)), None)
+        if later is None:
+            return self._matched(run)
+        return self._matched(later) if later.form is not None else self._unmatched(Reason.UNKNOWN, later)
 
     def _starts(self, run: _Run) -> int:
         """Return where a run's name begins, without titles and words of the question before it."""
@@ -156,9 +184,8 @@ class _Reader:
         assert form is not None
         start, end = self.words[run.first].start, self.words[run.last - 1].end
         rule = form.rule.words if run.score == 100.0 else "misspelt"
-        return Match(
-            form.entity, Reason.MATCHED, start, end, self.answer.text[start:end], form.alias, rule, round(run.score, 1)
-        )
+        said = self.answer.raw[start:end]
+        return Match(form.entity, Reason.MATCHED, start, end, said, form.alias, rule, round(run.score, 1))
 
     def _unmatched(self, reason: Reason | None, run: _Run | None) -> Match:
         cut = self._cut_off()
@@ -174,10 +201,14 @@ class _Reader:
     def _corrected(self, first: _Run) -> _Run | None:
         """Return the candidate that the text puts in the place of the one it named: "X. Actually, Y"."""
         for run in self._runs():
-            before = {word.key for word in self.words[max(first.last, run.first - 4) : run.first]}
-            if run.first >= first.last and run.form is not None and before & _CORRECTION:
+            if run.first >= first.last and run.form is not None and self._corrects(max(first.last, run.first - 5), run):
                 return run
         return None
+
+    def _corrects(self, least: int, run: _Run) -> bool:
+        """Tell whether a clause before a run opens with a word that takes something back."""
+        said = (at for at in range(least, run.first) if self.words[at].key in _CORRECTION)
+        return any(self.clauses.hard(at) or "," in self.clauses.gaps[at] for at in said)
 
     # Runs
 
@@ -291,22 +322,33 @@ class _Reader:
 
     def _beyond(self, first: int, last: int) -> _Run | None:
         """Match a full name that goes on in small letters: "Brazil national team"."""
-        end, found = last, None
-        while end < len(self.words) and self.clauses.soft(end) and end - first < self.names.longest:
-            end += 1
-            form = self._form(first, end)
-            if form is not None and form.rule <= Rule.FORM:
-                found = _Run(first, end, form, 100.0, first, end)
-        return found
+        start = first
+        while start < last:
+            end, found = last, None
+            while end < len(self.words) and self.clauses.soft(end) and end - start < self.names.longest:
+                end += 1
+                form = self._form(start, end)
+                if form is not None and form.rule <= Rule.FORM:
+                    found = _Run(start, end, form, 100.0, first, end)
+            if found is not None or not self._neutral(start):
+                return found
+            start += 1
+        return None
 
     def _inside(self, first: int, last: int) -> _Run | None:
         """Match a full name within a longer run: "Socialist François Hollande"."""
         for start in range(first, last - 1):
             for end in range(min(last, start + self.names.longest), start + 1, -1):
                 form = self._form(start, end)
-                if form is not None and form.rule <= Rule.FORM and form.size > 1 and not self._another(end, last):
+                if form is None or form.size < 2 or self._another(end, last) or self._father(start):
+                    continue
+                if form.rule <= Rule.FORM or (form.rule is Rule.SHORT and self._father(end)):
                     return _Run(start, end, form, 100.0, first, end)
         return None
+
+    def _father(self, at: int) -> bool:
+        """Tell whether a name is that of somebody's father: "Mohammed bin Salman"."""
+        return any(0 <= one < len(self.words) and self.words[one].key in _SON_OF for one in (at, at - 1))
 
     def _another(self, at: int, last: int) -> bool:
         """Tell whether the word after a name makes it another's: "Henry Ford III", "Barcelona B"."""

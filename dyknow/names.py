@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from functools import cache, lru_cache
 from importlib.resources import files
-from itertools import combinations, pairwise
+from itertools import combinations, dropwhile, pairwise
 from typing import Any, Final, NamedTuple
 
 _UNFOLDED: Final = str.maketrans(
@@ -25,7 +25,11 @@ _UMLAUTS: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe",
 
 _WORD: Final = re.compile(r"(?:[^\W_][\u0300-\u036f]*)+")
 _ROMAN: Final = re.compile(r"(?=[IVX])X{0,3}(?:IX|IV|V?I{0,3})")
-_EPITHET: Final = re.compile(r",? (?:King |Queen |Emperor )?(?:of|I of) (?:the )?[A-Z].*$")
+_EPITHET: Final = re.compile(r",? (?:King |Queen |Emperor )?of (?:the )?[A-Z].*$")
+
+
+_PARTICLES: Final = re.compile(r"^(?:[a-zà-ÿ]+ )+")
+"""What stands before a family name and may be left out: "van Beurden"."""
 
 
 class Rule(IntEnum):
@@ -108,7 +112,8 @@ def words(text: str) -> list[Word]:
     for match in _WORD.finditer(text):
         key = fold(match.group())
         if key:
-            found.append(Word(match.start(), match.end(), key, text[match.start()].isupper()))
+            sign = text[match.start()]
+            found.append(Word(match.start(), match.end(), key, sign.isalpha() and not sign.islower()))
     return found
 
 
@@ -249,7 +254,7 @@ class _Royal(NamedTuple):
 def _royal(label: str) -> _Royal | None:
     """Read a royal name: one with a number or an epithet, or a single word."""
     bare = _EPITHET.sub("", label)
-    parts = [part for part in bare.split(", ")[0].split() if fold(part) not in word_list("titles")]
+    parts = list(dropwhile(lambda part: fold(part) in word_list("titles"), bare.split(", ")[0].split()))
     numbers = [at for at, part in enumerate(parts) if at and is_numeral(part)]
     if numbers:
         at = numbers[0]
@@ -262,11 +267,19 @@ def _royal(label: str) -> _Royal | None:
 def _royal_forms(royal: _Royal) -> Iterator[tuple[str, Rule]]:
     for first in (royal.names[0], *_same("regnal").get(fold(royal.names[0]), ())):
         head = [first, *royal.names[1:]]
-        if royal.number:
-            yield " ".join([*head, royal.number, *royal.after]), Rule.FORM
-            yield " ".join([*head, royal.number]), Rule.FORM
-        yield " ".join([*head, *royal.after]), Rule.REGNAL
+        for after in _afters(royal.after):
+            if royal.number:
+                yield " ".join([*head, royal.number, *after]), Rule.FORM
+            yield " ".join([*head, *after]), Rule.REGNAL
+        yield " ".join([*head, royal.number or "I"]), Rule.FORM
     yield " ".join(royal.names), Rule.REGNAL
+
+
+def _afters(names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Return the names after a king's number, in each of their tongues: Gustaf, Gustav."""
+    yield names
+    if names:
+        yield from ((other, *names[1:]) for other in _same("regnal").get(fold(names[0]), ()))
 
 
 class _Unit(NamedTuple):
@@ -307,8 +320,8 @@ def _plain_forms(units: Sequence[_Unit]) -> Iterator[tuple[str, Rule]]:
     if len(spoken) > 1:
         for given in (spoken[0], *_equals(spoken[0])):
             yield from _with_given(given, spoken[1:])
-        if len(spoken) == 2:
-            yield " ".join(reversed(spoken)), Rule.FORM
+        yield " ".join([*spoken[1:], spoken[0]]), Rule.FORM
+        yield " ".join([spoken[-1], *spoken[:-1]]), Rule.FORM
         yield from _family(spoken)
 
 
@@ -338,14 +351,25 @@ def _with_given(given: str, rest: Sequence[str]) -> Iterator[tuple[str, Rule]]:
 
 def _family(spoken: Sequence[str]) -> Iterator[tuple[str, Rule]]:
     """Return the last names alone; of an Arabic "X bin Y" the first name stands for them."""
-    yield spoken[0], Rule.REGNAL if any(re.match(r"(?:bin|ibn) ", unit) for unit in spoken[1:]) else Rule.GIVEN
-    if any(re.match(r"(?:bin|ibn|bint) ", unit) for unit in spoken[1:]):
+    of_father = any(re.match(r"(?:bin|ibn|bint) ", unit) for unit in spoken[1:])
+    for first in (spoken[0], *_equals(spoken[0])):
+        yield first, _alone(spoken, of_father=of_father)
+    if of_father:
         return
     for at in range(1, len(spoken)):
-        yield " ".join(spoken[at:]), Rule.SURNAME
-        yield _no_article(" ".join(spoken[at:])), Rule.SURNAME
+        family = " ".join(spoken[at:])
+        yield family, Rule.SURNAME
+        yield _no_article(family), Rule.SURNAME
+        yield _PARTICLES.sub("", family), Rule.SURNAME
     for first, second in pairwise(spoken[1:]):
         yield f"{first} {second}", Rule.SURNAME
+
+
+def _alone(spoken: Sequence[str], *, of_father: bool) -> Rule:
+    """Return what the first of several names means alone: of a Chinese or Korean one it is the family's."""
+    if fold(spoken[0]) in word_list("family_first"):
+        return Rule.SURNAME
+    return Rule.REGNAL if of_father else Rule.GIVEN
 
 
 def _no_article(unit: str) -> str:

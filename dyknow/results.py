@@ -32,7 +32,7 @@ Progress = Callable[[str], None]
 
 MACROS: Final = (
     "moments", "verdicts", "soft", "table1", "table5", "table2", "samples", "beliefs", "mass", "since_release",
-    "spanning", "intervals", "timeline",
+    "spanning", "said", "intervals", "timeline",
     "edit_scores", "edit_curve",
 )  # fmt: skip
 TABLES: Final = (
@@ -51,7 +51,7 @@ TABLES: Final = (
 
 # Written so that clients of the whole 1.x line read the file.
 _STORAGE: Final = "v1.0.0"
-_MATCHER: Final = ("names", "scaffold", "clauses", "candidates", "match")
+_MATCHER: Final = ("names", "scaffold", "clauses", "handover", "candidates", "match")
 _COLUMN_TYPES: Final = (
     "SELECT column_name, data_type FROM duckdb_columns() WHERE database_name = 'made' AND table_name = ?"
     " ORDER BY column_index"

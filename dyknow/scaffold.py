@@ -14,22 +14,33 @@ _SPECIAL: Final = re.compile(
 )
 _TURN: Final = re.compile(r"^\s*(?:USER|ASSISTANT|SYSTEM|Human|Assistant|User)\s*:", re.MULTILINE)
 _ANSWERS: Final = re.compile(
-    r"\[/INST\]|^\s*(?:ASSISTANT|Assistant)\s*:|<\|start_header_id\|>\s*assistant\s*<\|end_header_id\|>|"
+    r"\[/INST\]|^\s*(?:ASSISTANT|Assistant)\s*(?::|$)|^\s*(?:assistant|model)\s*$|<\|start_header_id\|>\s*assistant\s*<\|end_header_id\|>|"
     r"<\|im_start\|>\s*assistant\s|<\|assistant\|>|<start_of_turn>model\s|^#+ (?:Response|Answer):|</think>",
     re.MULTILINE,
 )
 _ENDS: Final = re.compile(
     r"<\|(?:eot_id|end|im_end|endoftext|end_of_text|start_header_id|im_start)\|>|</s>|<eos>|<end_of_turn>|\[INST\]|"
-    r"^\s*(?:USER|User|Human|### \w+)\s*:",
+    r"^\s*(?:USER|User|Human|### \w+)\s*:|^\s*(?:user|human)\s*$",
     re.MULTILINE,
 )
 _STOPS: Final = (".", "!", "?", '"', "”", ")", ":", "…", ";")
 
 
+_BREAKS: Final = re.compile(
+    r"</?(?:p|br|li|ul|ol|div|h[1-6]|td|tr|th|table|blockquote|hr)\b[^<>\n]{0,80}>", re.IGNORECASE
+)
+_TAGS: Final = re.compile(
+    r"</?[a-zA-Z][a-zA-Z0-9]*(?:\s[^<>\n]{0,80})?/?>|&(?:[a-zA-Z]{2,8}|#\d{1,5});|\\(?:boxed|text|textbf|mathbf|mathrm)\b"
+)
+_NICKNAME: Final = re.compile(r"(?<=\w )([\"“”'‘][^\W\d_][\w.-]{1,14}[\"“”'’])(?= (?:[^\W\d_a-z]|d[aeiou]s? ))")
+_NEWLINE: Final = re.compile(r"\\n")
+
+
 class Answer(NamedTuple):
     """What the model added to its prompt."""
 
-    text: str  # the whole text, markup blanked out
+    raw: str  # the whole text
+    text: str  # the same, markup blanked out
     start: int
     end: int
     words: list[Word]
@@ -65,7 +76,7 @@ def answer_of(text: str, prompt: str) -> Answer:
     inside = [word for word in found if word.start >= start and word.end <= end]
     cut = stop is None and bool(inside) and not clean[start:end].rstrip().endswith(_STOPS)
     fresh = not repeats and bool(inside) and given.keys[:3] == tuple(word.key for word in inside[:3])
-    return Answer(clean, start, end, inside, not fresh, cut, given.question)
+    return Answer(text, clean, start, end, inside, not fresh, cut, given.question)
 
 
 class _Prompt(NamedTuple):
@@ -81,5 +92,17 @@ def _prompt(prompt: str) -> _Prompt:
 
 
 def _blank(text: str) -> str:
-    """Replace markup by spaces, sign for sign."""
-    return _SPECIAL.sub(lambda found: " " * len(found.group()), text)
+    """Replace markup by spaces, or by ends of lines where it ends one, and nicknames in quotes; sign for sign."""
+    if "<" in text:
+        text = _SPECIAL.sub(_spaces, text)
+        text = _BREAKS.sub(lambda found: "\n" * len(found.group()), text)
+    elif "[" in text:
+        text = _SPECIAL.sub(_spaces, text)
+    if "<" in text or "&" in text or "\\" in text:
+        text = _TAGS.sub(_spaces, text)
+        text = _NEWLINE.sub("\n\n", text)
+    return _NICKNAME.sub(_spaces, text)
+
+
+def _spaces(found: re.Match[str]) -> str:
+    return " " * len(found.group())
