@@ -3,8 +3,8 @@
 The figures come from the macros of results.duckdb; nothing here computes a verdict.
 """
 
-from collections.abc import Collection, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import duckdb
 
@@ -12,6 +12,9 @@ from dyknow.results import Table, run_sql
 from kg.dates import parse_day
 from kg.errors import UsageError
 from kg.resources import query
+
+if TYPE_CHECKING:
+    from dyknow.statistics import Interval
 
 RELEASE: Final = "release"
 """Stands for a day where each run is to be judged as of the day its model came out."""
@@ -39,6 +42,11 @@ class Rates(NamedTuple):
     up_to_date_upper: float | None
     incomplete: int
     not_covered: int
+    # 95 % intervals, facts drawn anew; None where n is 0 or none were asked for
+    up_to_date_interval: "Interval | None" = None
+    outdated_interval: "Interval | None" = None
+    irrelevant_interval: "Interval | None" = None
+    up_to_date_lower_interval: "Interval | None" = None
 
     @property
     def mark(self) -> str:
@@ -57,6 +65,7 @@ class Inconsistency(NamedTuple):
     prefixed: bool
     n: int
     value: float | None
+    interval: "Interval | None" = None
 
 
 class Moment(NamedTuple):
@@ -88,6 +97,8 @@ class SinceRelease(NamedTuple):
     outdated_since: int
     outdated_at_release_share: float
     outdated_since_share: float
+    outdated_at_release_interval: "Interval | None" = None
+    outdated_since_interval: "Interval | None" = None
 
 
 class Scores(NamedTuple):
@@ -129,10 +140,15 @@ class Mass(NamedTuple):
     later: float
     first_up_to_date: float  # how often the likeliest holder is up-to-date
     first_outdated: float
+    up_to_date_interval: "Interval | None" = None
+    outdated_interval: "Interval | None" = None
+    later_interval: "Interval | None" = None
+    first_up_to_date_interval: "Interval | None" = None
+    first_outdated_interval: "Interval | None" = None
 
 
 class LongRow(NamedTuple):
-    """One figure; value in per cent with one decimal, None where n is 0."""
+    """One figure and its interval; in per cent with one decimal, None where n is 0."""
 
     table: str
     run: str
@@ -140,6 +156,8 @@ class LongRow(NamedTuple):
     measure: str
     n: int
     value: float | None
+    lower: float | None = None
+    upper: float | None = None
 
 
 class Change(NamedTuple):
@@ -193,10 +211,12 @@ def score(
     judge: str = "match",
     rule: str = "latest",
     runs: Sequence[str] | None = None,
+    intervals: bool = True,
 ) -> Scores:
     """Return Tables 1/4, 5 and 2 as of a day, for all runs or the named ones.
 
     With "release" for a day each run is judged as of the day its model came out; those without one are left out.
+    Without intervals, which a sweep over many days may not need, it takes half the time.
 
     Raises:
         UsageError: a run is not there, the judge has judged nothing, or the day is no date.
@@ -209,7 +229,7 @@ def score(
         call = f"FROM {name}($as_of, known_at := $known_at, judge := $judge, rule := $rule)"  # a macro's name
         return [row for row in run_sql(connection, call, values).rows if row[0] in chosen]
 
-    return Scores(
+    found = Scores(
         as_of=as_of,
         snapshot=snapshot_for(connection, as_of, known_at, chosen),
         judge=judge,
@@ -218,6 +238,26 @@ def score(
         table5=tuple(Rates(*row) for row in table("table5")),
         table2=tuple(Inconsistency(*row) for row in table("table2")),
         moments=tuple(moments(connection, known_at, chosen)) if as_of == RELEASE else (),
+    )
+    return _with_intervals(connection, found, known_at, chosen) if intervals else found
+
+
+def _with_intervals(
+    connection: duckdb.DuckDBPyConnection, scores: Scores, known_at: str | None, runs: Collection[str]
+) -> Scores:
+    from dyknow import rates  # noqa: PLC0415 -- numpy takes a tenth of a second, which other commands need not wait
+
+    rows = rates.fact_rows(connection, scores.as_of, known_at, judge=scores.judge, rule=scores.rule, runs=runs)
+    found = rates.table_intervals(rows)
+
+    def own(table: str, row: Rates) -> Rates:
+        bounds = {f"{name}_interval": found.get((row.run, row.domain, f"{table} {name}")) for name in rates.MEASURES}
+        return row._replace(**bounds)  # type: ignore[arg-type]  # the fields of these names
+
+    return scores._replace(
+        table1=tuple(own("1", row) for row in scores.table1),
+        table5=tuple(own("5", row) for row in scores.table5),
+        table2=tuple(row._replace(interval=found.get((row.run, "all", "2 inconsistent"))) for row in scores.table2),
     )
 
 
@@ -265,7 +305,19 @@ def mass(
     if not found:
         hint = "Score them: dyknow run MODEL --ask loglik"
         raise UsageError("No run has scored holders of a fact covered on that day.", hint=hint)
-    return found
+    names = ("up_to_date", "outdated", "later", "first_up_to_date", "first_outdated")
+    bounds = _intervals_of(connection, "fact_mass", names, values)
+    return [row._replace(**bounds(row)) for row in found]
+
+
+def _intervals_of(
+    connection: duckdb.DuckDBPyConnection, statement: str, measures: Sequence[str], values: Mapping[str, Any]
+) -> Callable[[Mass | SinceRelease], dict[str, Any]]:
+    """Return what finds a row's intervals, by field, from what each fact adds to the measures."""
+    from dyknow.rates import intervals  # noqa: PLC0415 -- numpy, as above
+
+    found = intervals(measures, run_sql(connection, query(f"dyknow/{statement}.sql"), values).rows)
+    return lambda row: {f"{name}_interval": found.get((row.run, row.domain, name)) for name in measures}
 
 
 def since_release(
@@ -294,7 +346,8 @@ def since_release(
     found = [SinceRelease(*row) for row in run_sql(connection, statement, values).rows if row[0] in chosen]
     if not found:
         raise UsageError(f"No run is of a model known to have come out by {as_of}.", hint=_RELEASE_HINT)
-    return found
+    bounds = _intervals_of(connection, "fact_since", ("outdated_at_release", "outdated_since"), values)
+    return [row._replace(**bounds(row)) for row in found]
 
 
 def moments(
@@ -365,9 +418,16 @@ def long_rows(scores: Scores) -> list[LongRow]:
     for name, table in (("1", scores.table1), ("5", scores.table5)):
         for row in table:
             for measure in ("up_to_date", "outdated", "irrelevant", "up_to_date_lower"):
-                found.append(LongRow(name, row.run, row.domain, measure, row.n, _one_decimal(getattr(row, measure))))
-    found += [LongRow("2", row.run, "all", "inconsistent", row.n, _one_decimal(row.value)) for row in scores.table2]
+                figures = _figures(getattr(row, measure), getattr(row, f"{measure}_interval"))
+                found.append(LongRow(name, row.run, row.domain, measure, row.n, *figures))
+    for own in scores.table2:
+        found.append(LongRow("2", own.run, "all", "inconsistent", own.n, *_figures(own.value, own.interval)))
     return found
+
+
+def _figures(value: float | None, interval: "Interval | None") -> tuple[float | None, ...]:
+    lower, upper = interval or (None, None)
+    return _one_decimal(value), _one_decimal(lower), _one_decimal(upper)
 
 
 def _one_decimal(value: float | None) -> float | None:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from dyknow.analysis import Inconsistency, Rates, Scores
-from dyknow.tables import Shift, domains_of, named, printable, shifts, whole
+from dyknow.tables import Shift, domains_of, printable, shifts, whole
+from dyknow.titles import named
 
 MUCH: Final = 3
 """Examples of a change that a row shows."""

@@ -16,7 +16,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from dyknow.analysis import RELEASE, Change, Inconsistency, Rates, Scores, SinceRelease, long_rows
+from dyknow.analysis import RELEASE, Change, Inconsistency, Mass, Rates, Scores, SinceRelease, long_rows
+from dyknow.titles import titles
 
 Format = Literal["table", "json", "csv"]
 
@@ -26,7 +27,7 @@ WIDTH: Final = 80
 DOMAINS: Final = ("countries", "athletes", "organizations")
 """The study's three domains, in its order; a benchmark of one's own may have others, which follow by name."""
 
-LONG_COLUMNS: Final = ("table", "run", "domain", "measure", "n", "value")
+LONG_COLUMNS: Final = ("table", "run", "domain", "measure", "n", "value", "lower", "upper")
 """Columns of the tables of rates as CSV."""
 
 
@@ -126,16 +127,11 @@ def domains_of(rates: Iterable[Rates]) -> list[str]:
     return [name for name in DOMAINS if name in found] + sorted(found - set(DOMAINS))
 
 
-def named(title: str, year: int | None, prefixed: bool) -> str:
-    """Return a run's title as a table has it: with its year, and * where it was asked to give the name only."""
-    return f"{title}{'*' if prefixed else ''}{f' {year}' if year else ''}"
-
-
-def _name(scores: Scores, row: Rates | Inconsistency) -> Text:
-    """Return a run's title as a cell; where each run has its own day, with that instead of the year."""
-    day = next((moment.text for moment in scores.moments if moment.run == row.run), None)
-    name = named(row.title, None if day else row.year, row.prefixed)
-    return Text(printable(f"{name} {day}" if day else name))
+def _names(scores: Scores, rows: Sequence[Rates | Inconsistency]) -> dict[str, Text]:
+    """Return the runs' titles as cells; where each run has its own day, with that instead of the year."""
+    days = {moment.run: moment.text for moment in scores.moments}
+    found = titles(rows, with_year=not days)
+    return {run: Text(printable(f"{name} {days[run]}" if run in days else name)) for run, name in found.items()}
 
 
 def whole(value: float | None) -> str:
@@ -147,14 +143,14 @@ def whole(value: float | None) -> str:
     return "–" if value is None else str(int(value + 0.5))
 
 
-def score_text(scores: Scores, width: int = WIDTH, colour: bool = False) -> str:
-    """Return Tables 1, 5 and 2 as text, each with its n, and a line that says what they were made of."""
-    parts = [
-        draw(table1(scores), width, colour),
-        draw(table5(scores), width, colour),
-        draw(table2(scores), width, colour),
-    ]
-    return "\n".join([*parts, footnotes(scores)])
+def score_text(scores: Scores, width: int = WIDTH, colour: bool = False, intervals: bool = False) -> str:
+    """Return Tables 1, 5 and 2 as text, each with its n, and a line that says what they were made of.
+
+    With intervals the rates of a domain stand on a line of their own, each with its 95 % interval.
+    """
+    tables = [table1(scores, intervals), table5(scores, intervals), table2(scores, intervals)]
+    parts = [draw(table, width, colour) for table in tables]
+    return "\n".join([*parts, footnotes(scores, intervals)])
 
 
 def heading(scores: Scores) -> str:
@@ -165,13 +161,15 @@ def heading(scores: Scores) -> str:
     return f"as of {scores.as_of} (snapshot {scores.snapshot}, judge {scores.judge}{rule})"
 
 
-def footnotes(scores: Scores) -> str:
+def footnotes(scores: Scores, intervals: bool = False) -> str:
     """Return what the signs in the tables mean, and what was left out of them."""
     lines = [
         "Per cent of n facts: up to date, out of date, irrelevant. Table 1: a fact's best phrasing.",
         "Table 2: facts whose phrasings are answered differently, per cent of the n answered at all.",
         '† over 40 % out of date   ‡ over 70 % up to date   * asked with "Answer with the name only"',
     ]
+    if intervals:
+        lines.append("45 31–59: a rate and its 95 % interval, facts drawn anew.")
     left_out = max((rate.not_covered for rate in scores.table1 if rate.domain == "all"), default=0)
     if left_out:
         lines.append(f"Not covered by the snapshot, so in no n: up to {left_out} facts a run.")
@@ -185,37 +183,71 @@ def footnotes(scores: Scores) -> str:
     return "\n".join(lines) + "\n"
 
 
-def table1(scores: Scores) -> RenderableType:
+def table1(scores: Scores, intervals: bool = False) -> RenderableType:
     """Return Table 1 (with the open models of Table 4): rates by domain, the best of a fact's phrasings."""
-    return _rate_table(f"Table 1  {heading(scores)}", scores, scores.table1, with_marks=True)
+    title = f"Table 1  {heading(scores)}"
+    return (_interval_table if intervals else _rate_table)(title, scores, scores.table1, True)
 
 
-def table5(scores: Scores) -> RenderableType:
+def table5(scores: Scores, intervals: bool = False) -> RenderableType:
     """Return Table 5: rates by domain, the average over a fact's phrasings."""
-    return _rate_table(f"Table 5, average  {heading(scores)}", scores, scores.table5, with_marks=False)
+    title = f"Table 5, average  {heading(scores)}"
+    return (_interval_table if intervals else _rate_table)(title, scores, scores.table5, False)
 
 
 def _rate_table(title: str, scores: Scores, rates: Sequence[Rates], with_marks: bool) -> RenderableType:
     domains = domains_of(rates)
+    names = _names(scores, rates)
     table = _plain()
     table.add_column("model", overflow="fold", max_width=24)
     for domain in domains:
         # One column a domain, its four figures set by hand: a heading over several columns is more than rich can do.
         table.add_column(f"{domain:>{_BLOCK}}\n{'up':>3} {'out':>4} {'irr':>4} {'n':>4}", no_wrap=True)
-    for own in _by_run(rates):
+    for run, own in _by_run(rates).items():
         cells = [_rate_cell(own.get(domain), with_marks) for domain in domains]
-        table.add_row(_name(scores, next(iter(own.values()))), *cells)
+        table.add_row(names[run], *cells)
     return _titled(title, table)
+
+
+def _interval_table(title: str, scores: Scores, rates: Sequence[Rates], with_marks: bool) -> RenderableType:
+    """Return rates with their intervals: a line a domain and one for all."""
+    names = _names(scores, rates)
+    table = _plain()
+    table.add_column("model", overflow="fold", max_width=24)
+    table.add_column("domain", no_wrap=True)
+    for column in ("up to date", "out of date", "irrelevant"):
+        table.add_column(column, no_wrap=True)
+    table.add_column("n", justify="right", no_wrap=True)
+    for run, own in _by_run(rates).items():
+        for place, domain in enumerate([*domains_of(own.values()), "all"]):
+            if rate := own.get(domain):
+                table.add_row("" if place else names[run], domain, *_interval_cells(rate, with_marks), str(rate.n))
+    return _titled(title, table)
+
+
+def _interval_cells(rate: Rates, with_marks: bool) -> tuple[str, str, str]:
+    mark = rate.mark if with_marks else ""
+    return (
+        _bounded(rate.up_to_date, rate.up_to_date_interval, mark if mark == "‡" else " "),
+        _bounded(rate.outdated, rate.outdated_interval, mark if mark == "†" else " "),
+        _bounded(rate.irrelevant, rate.irrelevant_interval, ""),
+    )
+
+
+def _bounded(value: float | None, interval: Sequence[float] | None, mark: str) -> str:
+    """Return a rate in whole per cent with a mark and its interval."""
+    rate = f"{whole(value):>3}{mark}"
+    return f"{rate} {whole(interval[0])}–{whole(interval[1])}" if interval else rate
 
 
 _BLOCK: Final = 18
 
 
-def _by_run(rates: Iterable[Rates]) -> list[dict[str, Rates]]:
+def _by_run(rates: Iterable[Rates]) -> dict[str, dict[str, Rates]]:
     found: dict[str, dict[str, Rates]] = {}
     for rate in rates:
         found.setdefault(rate.run, {})[rate.domain] = rate
-    return list(found.values())
+    return found
 
 
 def _rate_cell(rate: Rates | None, with_marks: bool) -> str:
@@ -227,14 +259,16 @@ def _rate_cell(rate: Rates | None, with_marks: bool) -> str:
     return f"{up:>4}{out:>5}{whole(rate.irrelevant):>4} {rate.n:>4}"
 
 
-def table2(scores: Scores) -> RenderableType:
+def table2(scores: Scores, intervals: bool = False) -> RenderableType:
     """Return Table 2: how often a model's answers to one fact disagree."""
+    names = _names(scores, scores.table2)
     table = _plain()
     table.add_column("model", overflow="fold", max_width=34)
-    table.add_column("inconsistent", justify="right")
-    table.add_column("n", justify="right")
+    for column in ("inconsistent", *(("95 %",) if intervals else ()), "n"):
+        table.add_column(column, justify="right")
     for row in scores.table2:
-        table.add_row(_name(scores, row), _one_decimal(row), str(row.n))
+        bounds = (f"{row.interval[0]:.1f}–{row.interval[1]:.1f}" if row.interval else "",) if intervals else ()
+        table.add_row(names[row.run], _one_decimal(row), *bounds, str(row.n))
     return _titled(f"Table 2, inconsistency  {heading(scores)}", table)
 
 
@@ -253,8 +287,13 @@ def score_json(scores: Scores) -> dict[str, Any]:
         **released,
         "table1": [rates_json(rate) for rate in scores.table1],
         "table5": [rates_json(rate) for rate in scores.table5],
-        "table2": [{"run": r.run, "title": r.title, "n": r.n, "value": rounded(r.value)} for r in scores.table2],
+        "table2": [_inconsistency_json(row) for row in scores.table2],
     }
+
+
+def _inconsistency_json(row: Inconsistency) -> dict[str, Any]:
+    figures = {"n": row.n, "value": rounded(row.value), "interval": bounds(row.interval)}
+    return {"run": row.run, "title": row.title, **figures}
 
 
 def rates_json(rate: Rates) -> dict[str, Any]:
@@ -275,7 +314,37 @@ def rates_json(rate: Rates) -> dict[str, Any]:
         "facts": rate.facts,
         "incomplete": rate.incomplete,
         "not_covered": rate.not_covered,
+        **{name: bounds(getattr(rate, name)) for name in Rates._fields if name.endswith("_interval")},
     }
+
+
+def bounds(interval: Sequence[float] | None) -> list[float] | None:
+    """Return both bounds of an interval with one decimal."""
+    return None if interval is None else [round(bound, 1) for bound in interval]
+
+
+def with_intervals(rows: Sequence[Mass | SinceRelease], form: Format) -> Listing:
+    """Return rows with every figure under its own name: an interval is one list in JSON, in CSV two columns."""
+    fields = rows[0]._fields if rows else ()
+    columns = [name for field in fields for name in _columns_of(field, form)]
+    return Listing(columns, [[value for field in fields for value in _values_of(row, field, form)] for row in rows])
+
+
+def _columns_of(field: str, form: Format) -> tuple[str, ...]:
+    if not field.endswith("_interval"):
+        return (field,)
+    if form == "table":
+        return ()
+    return (field,) if form == "json" else (f"{field}_lower", f"{field}_upper")
+
+
+def _values_of(row: Mass | SinceRelease, field: str, form: Format) -> tuple[object, ...]:
+    value = getattr(row, field)
+    if not field.endswith("_interval"):
+        return (rounded(value) if isinstance(value, float) else value,)
+    if form == "table":
+        return ()
+    return (bounds(value),) if form == "json" else tuple(bounds(value) or (None, None))
 
 
 def rounded(value: float | None) -> float | None:
@@ -291,7 +360,8 @@ def score_csv(scores: Sequence[Scores]) -> str:
     for one in scores:
         days = {moment.run: moment.day for moment in one.moments}
         for row in long_rows(one):
-            values = (row.table, row.run, row.domain, row.measure, row.n, rounded(row.value))
+            figures = (rounded(row.value), rounded(row.lower), rounded(row.upper))
+            values = (row.table, row.run, row.domain, row.measure, row.n, *figures)
             rows.append((days.get(row.run, one.as_of), *values) if several else values)
     return as_csv(columns, rows)
 
@@ -299,7 +369,9 @@ def score_csv(scores: Sequence[Scores]) -> str:
 # Several runs, several days
 
 
-def since_release(rows: Sequence[SinceRelease], years: Collection[str], title: str, form: Format) -> Listing:
+def since_release(
+    rows: Sequence[SinceRelease], years: Collection[str], title: str, form: Format, intervals: bool = False
+) -> Listing:
     """Return what was outdated at release and what has become so since, by run and domain.
 
     Args:
@@ -307,19 +379,37 @@ def since_release(rows: Sequence[SinceRelease], years: Collection[str], title: s
         years: The runs of whose release only the year is known.
         title: What stands above them.
         form: As JSON and CSV every figure goes under its own name; a table has short ones.
+        intervals: A table has the shares' 95 % intervals too; JSON and CSV always have.
     """
     if form != "table":
-        found = [[rounded(value) if isinstance(value, float) else value for value in row] for row in rows]
-        return Listing(SinceRelease._fields, found)
+        return with_intervals(rows, form)
     columns = ("model", "released", "domain", "at release", "%", "since", "%", "of")
-    return Listing(columns, [_since_row(row, row.run in years) for row in rows], title)
+    names = titles(rows, with_year=False)
+    return Listing(columns, [_since_row(row, names[row.run], row.run in years, intervals) for row in rows], title)
 
 
-def _since_row(row: SinceRelease, year_only: bool) -> tuple[object, ...]:
-    first = row.domain == "all"
-    about = (named(row.title, None, row.prefixed), f"{'≤' if year_only else ''}{row.released}") if first else ("", "")
-    shares = [int(share + 0.5) for share in (row.outdated_at_release_share, row.outdated_since_share)]
+def _since_row(row: SinceRelease, name: str, year_only: bool, intervals: bool) -> tuple[object, ...]:
+    about = (name, f"{'≤' if year_only else ''}{row.released}") if row.domain == "all" else ("", "")
+    pairs = (
+        (row.outdated_at_release_share, row.outdated_at_release_interval),
+        (row.outdated_since_share, row.outdated_since_interval),
+    )
+    shares = [_bounded(share, bound, "") if intervals else int(share + 0.5) for share, bound in pairs]
     return (*about, row.domain, row.outdated_at_release, shares[0], row.outdated_since, shares[1], row.n)
+
+
+def beliefs(rows: Sequence[Mass], form: Format, intervals: bool = False) -> Listing:
+    """Return how models' beliefs are spread; a table has the intervals only where asked for, JSON and CSV always."""
+    if form != "table" or not intervals:
+        return with_intervals(rows, form)
+    names = [name for name in Mass._fields if not name.endswith("_interval")]
+
+    def shown(row: Mass, name: str) -> object:
+        bound = bounds(getattr(row, f"{name}_interval", None))
+        value = getattr(row, name)
+        return f"{value:.1f} {bound[0]:.1f}–{bound[1]:.1f}" if bound else value
+
+    return Listing(names, [[shown(row, name) for name in names] for row in rows])
 
 
 class Shift(NamedTuple):
@@ -355,11 +445,11 @@ def shifts(rate: Rates, changes: Sequence[Change]) -> Shift:
 
 def shift_table(shifts: Sequence[Shift], before: str, after: str) -> RenderableType:
     """Return how many facts of each run changed their verdict between two days."""
-    table = _plain()
+    table, names = _plain(), titles(shifts)
     table.add_column("model", overflow="fold", max_width=34)
     for column in ("changed", "up → out", "other → up", "rest", "of"):
         table.add_column(column, justify="right")
     for row in shifts:
         counts = (row.changed, row.went_stale, row.came_true, row.other, row.facts)
-        table.add_row(Text(printable(named(row.title, row.year, row.prefixed))), *map(str, counts))
+        table.add_row(Text(printable(names[row.run])), *map(str, counts))
     return _titled(f"Facts whose verdict changed from {before} to {after}, not a word being asked anew", table)

@@ -344,8 +344,8 @@ def test_the_command_shows_each_day_beside_its_model(figures: Path) -> None:
     assert (one["run"], date.fromisoformat(one["day"]), one["snapshot"]) == ("gpt2-xl", date(2019, 11, 5), "2023-12-18")
     _, out, _ = _score(figures, "--as-of", "release", "--format", "csv")
     assert out.splitlines()[:2] == [
-        "as_of,table,run,domain,measure,n,value",
-        "2019-11-05,1,gpt2-xl,all,up_to_date,127,44.1",
+        "as_of,table,run,domain,measure,n,value,lower,upper",
+        "2019-11-05,1,gpt2-xl,all,up_to_date,127,44.1,35.4,52.7",
     ]
 
 

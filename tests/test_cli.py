@@ -94,7 +94,7 @@ def test_the_figures_of_published_models_fit_80_columns_and_name_their_snapshot(
     assert "snapshot 2023-12-18" in shown.stdout
     assert max(map(len, shown.stdout.splitlines())) <= 100
     rows = list(csv.DictReader(io.StringIO(call("score", "--as-of", "2025-11-30", "--format", "csv").stdout)))
-    assert list(rows[0]) == ["table", "run", "domain", "measure", "n", "value"]
+    assert list(rows[0]) == ["table", "run", "domain", "measure", "n", "value", "lower", "upper"]
     assert {row["table"] for row in rows} == {"1", "2", "5"}
 
 
