@@ -12,13 +12,17 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Final, NamedTuple
 
-from dyknow.names import Form, Named, Rule, forms, words
+from dyknow.names import Form, Named, Rule, families, forms, words
 from kg import identity
 from kg.errors import DataError
 from kg.terms import label_of
 
 FUZZY_LETTERS: Final = 9
 """Shorter names are not matched when misspelt: Li Peng is not Li Ping."""
+
+
+FUZZY_SINGLE: Final = 12
+"""A name of a single word must be longer: Vajiralongkorn."""
 
 
 class Candidate(NamedTuple):
@@ -42,6 +46,7 @@ class Names(NamedTuple):
     full: dict[int, list[str]]  # words in a name -> keys of full names, for misspellings
     parts: dict[str, tuple[str, ...]]  # key of a full name -> its words
     given: dict[str, tuple[str, ...]]  # entity -> the words of its label
+    families: dict[str, list[Form]]  # surname -> all who bear it, the latest first
     latest: str | None  # the entity whose first term began last
     national: frozenset[str]  # entities that are national teams
     teams: bool
@@ -50,11 +55,12 @@ class Names(NamedTuple):
 @lru_cache(maxsize=1024)
 def compiled(candidates: tuple[Candidate, ...]) -> Names:
     """Return the names of a fact's candidates, compiled once."""
-    found = forms([_named(candidate) for candidate in candidates])
+    named = [_named(candidate) for candidate in candidates]
+    found = forms(named)
     full: dict[int, list[str]] = {}
     parts: dict[str, tuple[str, ...]] = {}
     for key, form in found.items():
-        if form.rule <= Rule.FORM and form.size > 1 and len(key) >= FUZZY_LETTERS:
+        if form.rule <= Rule.FORM and len(key) >= (FUZZY_LETTERS if form.size > 1 else FUZZY_SINGLE):
             full.setdefault(form.size, []).append(key)
             parts[key] = tuple(word.key for word in words(form.alias))
     longest = max((form.size for form in found.values()), default=0)
@@ -68,6 +74,7 @@ def compiled(candidates: tuple[Candidate, ...]) -> Names:
         full,
         parts,
         given,
+        families(named),
         latest and latest.entity,
         frozenset(candidate.entity for candidate in candidates if candidate.team_class == "national"),
         any(candidate.team_class for candidate in candidates),

@@ -216,6 +216,7 @@ class Clauses:
             or key in word_list("titles")
             or key in word_list("roles")
             or key in word_list("demonyms")
+            or key in word_list("particles")
             or key in self.question
         )
 

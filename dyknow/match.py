@@ -16,7 +16,7 @@ from rapidfuzz import fuzz, process
 from dyknow.candidates import ALIASES_DIGEST, FUZZY_LETTERS, Candidate, Names, candidates_digest, compiled, load_aliases
 from dyknow.clauses import Clauses, Place
 from dyknow.handover import Gone, Handover
-from dyknow.names import Form, Rule, is_numeral, word_list, words
+from dyknow.names import Form, Rule, is_numeral, sound, word_list, words
 from dyknow.scaffold import Answer, answer_of
 
 __all__ = [
@@ -121,6 +121,7 @@ _REFUSAL: Final = re.compile(
 _OPTIONS: Final = re.compile(
     r"\W*(?:(?:options?|choices?)\W+)?(?:\(?[aA]([.):])\s.+?\s\(?[bB]\1\s|\(?1([.):])\s.+?\s\(?2\2\s)", re.DOTALL
 )
+_SUFFIXES: Final = frozenset(("jr", "sr", "ii", "iii", "iv"))
 _SON_OF: Final = word_list("son_of")
 _DENIED: Final = {Place.NEGATED: Reason.NEGATED, Place.FORMER: Reason.FORMER}
 _CORRECTION: Final = word_list("correction")
@@ -263,7 +264,10 @@ class _Reader:
         return found
 
     def _neutral(self, at: int) -> bool:
-        key = self.words[at].key
+        word = self.words[at]
+        key = word.key
+        if len(key) == 1 and key != "m" and self.answer.text[word.end : word.end + 1] == ".":
+            return False
         return (
             key in self.question
             or key in word_list("titles")
@@ -280,11 +284,14 @@ class _Reader:
         begins, ends = first, last
         while first < last and self._neutral(first):
             first += 1
-        while first < last and self._neutral(last - 1):
+        while first < last and self._neutral(last - 1) and self.words[last - 1].key not in word_list("titles"):
             last -= 1
         if first == last:
             return None
         found = self._with_middle(first, last) or self._initialled(first, last) or self._misspelt(first, last)
+        found = found or self._misspelt(begins, ends)
+        if found is None and last - first > 1 and self.words[first].key == self.words[first + 1].key:
+            found = self._resolve(first + 1, last)  # "Boric Boric"
         return found or _Run(first, last, None, 0.0, begins, ends)
 
     def _form(self, first: int, last: int) -> Form | None:
@@ -300,7 +307,7 @@ class _Reader:
             start = first
             while start < end:
                 form = self._form(start, end)
-                if form is not None and self._fits(form, start):
+                if form is not None and self._fits(form, start, end):
                     return _Run(start, end, form, 100.0, first, end)
                 if not self._neutral(start):
                     break
@@ -310,8 +317,13 @@ class _Reader:
             end -= 1
         return None
 
-    def _fits(self, form: Form, at: int) -> bool:
-        """Tell whether the title before a form allows it: a first name needs one, and a prince is no king of old."""
+    def _fits(self, form: Form, at: int, end: int) -> bool:
+        """Tell whether the title before a form allows it: a first name needs one, and a prince is no king of old.
+
+        A bare name with another land after it, "Abdullah of Jordan", is another bearer's.
+        """
+        if form.size == 1 and not self.names.teams and self._of_elsewhere(end):
+            return False
         title = self.words[at - 1].key if at > 0 and self.clauses.soft(at) else ""
         royal = title in word_list("royal")
         if form.rule is Rule.GIVEN:
@@ -319,6 +331,14 @@ class _Reader:
         if form.rule is Rule.SURNAME:
             return not royal
         return form.rule is not Rule.REGNAL or title not in ("prince", "princess") or form.entity == self.names.latest
+
+    def _of_elsewhere(self, at: int) -> bool:
+        """Tell whether "of" and the name of another land than the question's stand at a word."""
+        if at + 1 >= len(self.words) or self.words[at].key != "of" or not self.clauses.soft(at):
+            return False
+        land = at + 2 if self.words[at + 1].key == "the" and at + 2 < len(self.words) else at + 1
+        word = self.words[land]
+        return word.capital and word.key not in self.question and word.key not in word_list("realms")
 
     def _beyond(self, first: int, last: int) -> _Run | None:
         """Match a full name that goes on in small letters: "Brazil national team"."""
@@ -342,6 +362,8 @@ class _Reader:
                 form = self._form(start, end)
                 if form is None or form.size < 2 or self._another(end, last) or self._father(start):
                     continue
+                if self._numbered(end - 1) and start > first and not self._neutral(start - 1):
+                    continue  # "Carlos I" in "Juan Carlos I"
                 if form.rule <= Rule.FORM or (form.rule is Rule.SHORT and self._father(end)):
                     return _Run(start, end, form, 100.0, first, end)
         return None
@@ -350,6 +372,10 @@ class _Reader:
         """Tell whether a name is that of somebody's father: "Mohammed bin Salman"."""
         return any(0 <= one < len(self.words) and self.words[one].key in _SON_OF for one in (at, at - 1))
 
+    def _numbered(self, at: int) -> bool:
+        word = self.words[at]
+        return is_numeral(self.answer.text[word.start : word.end])
+
     def _another(self, at: int, last: int) -> bool:
         """Tell whether the word after a name makes it another's: "Henry Ford III", "Barcelona B"."""
         if at >= last:
@@ -357,31 +383,34 @@ class _Reader:
         word = self.words[at]
         if self.names.teams:
             return word.key in word_list("other_sides")
-        return word.key in ("jr", "sr") or is_numeral(self.answer.text[word.start : word.end])
+        return word.key in ("jr", "sr") or self._numbered(at)
 
     def _with_middle(self, first: int, last: int) -> _Run | None:
-        """Match a full name with initials or middle names that the candidate's label lacks."""
-        if self.names.teams or not 2 < last - first < 7:
+        """Match a full name with initials, middle names or a second family name that the candidate's label lacks."""
+        if self.names.teams or not 2 < last - first < 8:
             return None
-        spoken = [word.key for word in self.words[first:last] if len(word.key) > 1]
-        for key in ("".join(spoken), self.words[first].key + self.words[last - 1].key):
+        keys = [word.key for word in self.words[first:last]]
+        family = keys[-2:] if keys[-1] in _SUFFIXES else keys[-1:]
+        for key in ("".join(key for key in keys if len(key) > 1), keys[0] + "".join(family)):
             form = self.names.forms.get(key)
             if form is not None and form.rule <= Rule.FORM and form.size > 1:
+                return _Run(first, last, form, 100.0, first, last)
+        if keys[-1] in _SUFFIXES:
+            return None
+        for at in range(last - 2, first + 1, -1):
+            form = self.names.forms.get(keys[0] + self.words[at].key)
+            if form is not None and form.rule <= Rule.FORM and form.size > 1 and not self._father(at):
                 return _Run(first, last, form, 100.0, first, last)
         return None
 
     def _initialled(self, first: int, last: int) -> _Run | None:
         """Match a surname whose first names agree, some as initials: "B. Obama", "Ramaswamy" for R. Venkataraman."""
         for start in range(first + 1, last):
-            form = self.names.forms.get("".join(word.key for word in self.words[start:last]))
-            if form is not None and form.rule is Rule.SURNAME:
-                given = self.names.given[form.entity]
-                said = [word.key for word in self.words[first:start]]
-                short = any(len(word) == 1 for word in (*said, *given))
-                agree = len(said) <= len(given) and all(
-                    a.startswith(b) or b.startswith(a) for a, b in zip(said, given, strict=False)
-                )
-                return _Run(first, last, form, 100.0, first, last) if short and agree else None
+            family = "".join(word.key for word in self.words[start:last])
+            said = [word.key for word in self.words[first:start]]
+            for form in self.names.families.get(family, ()):
+                if _agree(said, self.names.given[form.entity], family):
+                    return _Run(first, last, form, 100.0, first, last)
         return None
 
     def _misspelt(self, first: int, last: int) -> _Run | None:
@@ -438,8 +467,18 @@ def _goes_on(form: Form, begun: Sequence[str]) -> bool:
     return len(parts) < len(begun) or not is_numeral(parts[len(begun) - 1])
 
 
+def _agree(said: Sequence[str], name: Sequence[str], family: str) -> bool:
+    """Tell whether first names, some of them initials, agree with a candidate's; further ones may only be initials."""
+    given = [word for word in name if word not in family]
+    if not any(len(word) == 1 for word in (*said, *given)) or not given:
+        return False
+    if any(len(word) > 1 for word in said[len(given) :]):
+        return False
+    return all(a.startswith(b) or b.startswith(a) for a, b in zip(said, given, strict=False))
+
+
 def _close(said: str, name: str) -> bool:
     """Tell whether a word may be a name's misspelt word; a king's number is never misspelt."""
     if is_numeral(said.upper()) or is_numeral(name.upper()):
         return said == name
-    return fuzz.ratio(said, name) >= FUZZY_WORD
+    return fuzz.ratio(said, name) >= FUZZY_WORD or sound(said) == sound(name)

@@ -32,6 +32,20 @@ _PARTICLES: Final = re.compile(r"^(?:[a-zà-ÿ]+ )+")
 """What stands before a family name and may be left out: "van Beurden"."""
 
 
+_CAPITAL_PARTICLES: Final = ("Al", "El", "Bin", "Ibn", "Van", "Von", "De", "Di", "Da")
+
+_SOUNDS: Final = (
+    (re.compile(r"tsch|tch|dzh|dj|zh|sh|ts|tz|x"), "s"),
+    (re.compile(r"(?<=[^aeiou])h|ck(?=\w)"), ""),
+    (re.compile(r"[gqc]"), "k"),
+    (re.compile(r"w(?=[aeiou])"), "v"),
+    (re.compile(r"[sz]"), "s"),
+    (re.compile(r"[aeiouyjw]+"), "a"),
+    (re.compile(r"(.)\1+"), r"\1"),
+)
+"""What one name's spellings in our letters differ by, replaced in this order: Medvedev, Medvedyev; Rashid, Rasheed."""
+
+
 class Rule(IntEnum):
     """Why a form names an entity; where two entities share a form, the lower rule has it."""
 
@@ -102,6 +116,18 @@ def fold(word: str) -> str:
     return "".join(sign for sign in plain if sign.isalnum())
 
 
+@lru_cache(maxsize=1 << 14)
+def sound(key: str) -> str:
+    """Return what the spellings of a name's word have in common.
+
+    >>> sound("medvedyev") == sound("medvedev"), sound("rasheed") == sound("rashid"), sound("keun") == sound("geun")
+    (True, True, True)
+    """
+    for pattern, plain in _SOUNDS:
+        key = pattern.sub(plain, key)
+    return key
+
+
 def words(text: str) -> list[Word]:
     """Split a text into words whose spans refer to it.
 
@@ -170,6 +196,19 @@ def forms(candidates: Sequence[Named]) -> dict[str, Form]:
                 found.setdefault(key, []).append((form, candidate.first_day or 0))
     settled = ((key, _settle(claims)) for key, claims in found.items())
     return {key: form for key, form in settled if form is not None}
+
+
+def families(candidates: Sequence[Named]) -> dict[str, list[Form]]:
+    """Return the surnames of the candidates with all who bear them, whoever came last first."""
+    found: dict[str, list[Form]] = {}
+    for candidate in sorted(candidates, key=lambda one: (-(one.first_day or 0), one.entity)):
+        if candidate.team_class:
+            continue
+        for alias, rule in dict(_forms_of(candidate)).items():
+            single = rule is Rule.ALIAS and " " not in alias
+            if (rule is Rule.SURNAME or single) and (key := key_of(alias)):
+                found.setdefault(key, []).append(Form(key, len(words(alias)), candidate.entity, alias, Rule.SURNAME))
+    return found
 
 
 def _settle(claims: Iterable[tuple[Form, int]]) -> Form | None:
@@ -297,7 +336,7 @@ def _units(name: str) -> list[_Unit]:
         key = fold(part)
         if not units and not particles and key in word_list("titles"):
             continue
-        if part[0].islower() or (key in ("al", "el", "bin", "ibn", "van", "von", "de", "di", "da") and units):
+        if part[0].islower() or (part in _CAPITAL_PARTICLES and units):
             particles.append(part)
         elif len(key) == 1 or re.fullmatch(r"(?:\w\.)+", part):
             units.append(_Unit(" ".join([*particles, part]), initial=True))
