@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from datetime import date
+from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 from dyknow.benchmark import Question
@@ -33,6 +34,15 @@ class Encoded(NamedTuple):
     def digest(self) -> str:
         """SHA-256 of the token ids."""
         return hashlib.sha256(",".join(map(str, self.ids)).encode()).hexdigest()
+
+
+class Placed(NamedTuple):
+    """A question's tokens and the characters of the prompt that each was made of."""
+
+    prompt: str
+    ids: list[int]
+    spans: list[tuple[int, int]]  # (0, 0) for a token that stands for no character
+    start: int  # where in the prompt the question's own text begins
 
 
 class Continued(NamedTuple):
@@ -89,6 +99,31 @@ class Prompting:
         """Return a question as the model is given it: text, and token ids with exactly one BOS where it wants one."""
         text = self._in_style(question.text)
         return Encoded(question, text, self._ids(text))
+
+    def place(self, text: str) -> Placed:
+        """Return a question's tokens, the ones ``encode`` gives, and where in the prompt each stands.
+
+        Raises:
+            ModelError: the tokenizer does not tell, or the chat template changes the question.
+        """
+        prompt = self._in_style(text)
+        start = self._begin(text, prompt)
+        ids, bos = self._ids(prompt), self._tokenizer.bos_token_id
+        if not self._tokenizer.is_fast:
+            raise ModelError("This tokenizer does not say which characters a token was made of.")
+        whole = self._tokenizer(prompt, add_special_tokens=self.style != "chat", return_offsets_mapping=True)
+        # A BOS may have been put before what the tokenizer gives, or taken away, and an EOS taken from its end.
+        own, given = (sum(1 for _ in takewhile(lambda each: each == bos, row)) for row in (ids, whole.input_ids))
+        spans = [(0, 0)] * own + [tuple(span) for span in whole.offset_mapping[given:]][: len(ids) - own]
+        return Placed(prompt, ids, spans, start)
+
+    def _begin(self, text: str, prompt: str) -> int:
+        """Return where a question's text begins in its prompt."""
+        marker = "\ue000"  # of the private use area: in no question and no template
+        start = self._in_style(marker).find(marker)
+        if start < 0 or not prompt.startswith(text, start):
+            raise ModelError(f"The prompt does not hold the question as it is worded: {text!r}.")
+        return start
 
     def continue_with(self, question: Question, candidates: Sequence[str]) -> Continued:
         """Return a question followed by each of several answers, as token ids.
