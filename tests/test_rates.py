@@ -1,0 +1,204 @@
+"""Intervals of the tables: what they are drawn from is what the rates are made of."""
+
+import csv
+import io
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from scipy import stats
+
+from dyknow import results
+from dyknow.analysis import Rates, long_rows, mass, score, since_release
+from dyknow.cli import cli
+from dyknow.named import import_named
+from dyknow.rates import MEASURES, fact_rows, intervals, table_intervals
+from dyknow.statistics import Interval
+from dyknow.titles import titles
+from kg.snapshot import find_snapshots
+from tests.journals import write_likelihoods, write_run, write_samples
+
+FIGURES = Path(__file__).parents[1] / "examples" / "published" / "named.csv"
+
+
+@pytest.fixture(scope="module")
+def figures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with ten published models, one run asked repeatedly and one that lacks answers."""
+    folder = tmp_path_factory.mktemp("rates")
+    import_named(FIGURES, folder / "runs")
+    sampled = {f"Q36/P6#{n}": ["Mateusz Morawiecki", "Donald Tusk", None, "Beata Szydło"] for n in (1, 2, 3)}
+    write_samples(folder / "runs", "sampled", sampled | {"Q38/P6#1": ["Giorgia Meloni", "Mario Draghi"]})
+    partly = write_run(folder / "runs", "partly", {"Q36/P6#1": None, "Q38/P6#1": "Mario Draghi"}, {"Q36/P6#1": "error"})
+    with results.connect(folder / "runs", find_snapshots(), folder / "results.duckdb") as connection:
+        known = connection.execute("SELECT label, entity FROM labels WHERE fact = 'Q38/P6'").fetchall()
+    held = {"Mario Draghi": -1.0, "Giorgia Meloni": -2.0}
+    scores = {(entity, label): (held[label], 1) for label, entity in known if label in held}
+    write_likelihoods(partly, {"Q38/P6#1": scores})
+    return folder
+
+
+@pytest.fixture
+def connection(figures: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    with results.connect(figures / "runs", find_snapshots(), figures / "results.duckdb") as connection:
+        yield connection
+
+
+@pytest.mark.parametrize("day", ["2012-05-01", "2023-12-18", "2025-11-30", "release"])
+@pytest.mark.parametrize("rule", ["latest", "study"])
+def test_what_facts_add_gives_the_tables_rates(connection: duckdb.DuckDBPyConnection, day: str, rule: str) -> None:
+    scores = score(connection, day, rule=rule, intervals=False)
+    added = defaultdict(list)
+    unsure = defaultdict(list)
+    for row in fact_rows(connection, day, rule=rule):
+        for domain in (row.domain, "all"):
+            added["1", row.run, domain].append(row.table1)
+            added["5", row.run, domain].append(row.table5)
+        unsure[row.run].append(row.inconsistent)
+    assert len(scores.table1) == 44
+    for table, rates in (("1", scores.table1), ("5", scores.table5)):
+        for rate in rates:
+            own = np.array([row for row in added[table, rate.run, rate.domain] if row[0] is not None], dtype=float)
+            assert rate.n == len(own)
+            assert rate.facts == len(added[table, rate.run, rate.domain])
+            if rate.n:
+                found = [getattr(rate, name) for name in MEASURES]
+                assert found == pytest.approx(100 * own.mean(axis=0))
+    for line in scores.table2:
+        counted = [value for value in unsure[line.run] if value is not None]
+        assert line.n == len(counted)
+        assert line.value == (pytest.approx(100 * np.mean(counted)) if counted else None)
+
+
+def test_every_rate_has_an_interval_that_holds_it(connection: duckdb.DuckDBPyConnection) -> None:
+    scores = score(connection, "2023-12-18")
+    assert score(connection, "2023-12-18") == scores
+    for rate in (*scores.table1, *scores.table5):
+        for name in MEASURES:
+            value, interval = getattr(rate, name), getattr(rate, f"{name}_interval")
+            assert (interval is None) == (rate.n == 0)
+            if interval is not None:
+                assert 0 <= interval.lower <= value <= interval.upper <= 100
+                assert interval.lower < interval.upper
+    for line in scores.table2:
+        assert (line.interval is None) == (line.n == 0)
+    assert score(connection, "2023-12-18", intervals=False).table1[0].up_to_date_interval is None
+
+
+def test_an_interval_by_scipy(connection: duckdb.DuckDBPyConnection) -> None:
+    rows = [row for row in fact_rows(connection, "2023-12-18") if row.run == "gpt-j-6B"]
+    found = table_intervals(rows)
+    for key, values in (
+        ("1 up_to_date", [row.table1[0] for row in rows]),
+        ("5 outdated", [row.table5[1] for row in rows]),
+        ("2 inconsistent", [float(row.inconsistent) for row in rows if row.inconsistent is not None]),
+    ):
+        generator = np.random.default_rng(1)
+        theirs = stats.bootstrap((values,), np.mean, method="percentile", n_resamples=5000, rng=generator)
+        expected = 100 * np.array(theirs.confidence_interval)
+        assert found["gpt-j-6B", "all", key] == pytest.approx(expected, abs=1.5)
+
+
+def test_shares_of_a_belief_and_since_release_have_intervals(connection: duckdb.DuckDBPyConnection) -> None:
+    for row in since_release(connection, "2025-11-30"):
+        for value, interval in (
+            (row.outdated_at_release_share, row.outdated_at_release_interval),
+            (row.outdated_since_share, row.outdated_since_interval),
+        ):
+            assert interval is not None
+            assert interval.lower <= value <= interval.upper
+    [one, same] = mass(connection, "2023-12-18")
+    assert (one.n, one.domain, same.domain) == (1, "all", "countries")
+    assert one.up_to_date == pytest.approx(100 / (1 + np.e))
+    assert one.first_outdated_interval == pytest.approx((2.5, 100))  # one fact says next to nothing
+    assert one.up_to_date_interval == pytest.approx((0, 100))
+
+
+def test_nothing_counts_nowhere() -> None:
+    assert intervals(("x",), []) == {}
+    assert intervals(("x",), [("run", "countries", "Q1/P6", None)]) == {}
+    found = intervals(("x", "y"), [("run", "countries", "Q1/P6", None, 1.0)])
+    assert found == {("run", domain, "y"): pytest.approx((2.5, 100)) for domain in ("all", "countries")}
+
+
+# What is shown
+
+
+def _score(figures: Path, *words: str) -> tuple[str, str]:
+    places = ("--runs", str(figures / "runs"), "--database", str(figures / "results.duckdb"))
+    done = CliRunner().invoke(cli, ["score", *places, *words], prog_name="dyknow")
+    assert done.exit_code == 0, done.output
+    return done.stdout, done.stderr
+
+
+def test_csv_and_json_have_the_same_intervals(figures: Path, connection: duckdb.DuckDBPyConnection) -> None:
+    out, _ = _score(figures, "--as-of", "2023-12-18", "--format", "csv")
+    assert out.startswith("table,run,domain,measure,n,value,lower,upper\n")
+    lines = {(r["table"], r["run"], r["domain"], r["measure"]): r for r in csv.DictReader(io.StringIO(out))}
+    read = json.loads(_score(figures, "--as-of", "2023-12-18", "--format", "json")[0])
+    assert len(read["table1"]) == 44
+    for table in ("1", "5"):
+        for row in read[f"table{table}"]:
+            for name in MEASURES:
+                line = lines[table, row["run"], row["domain"], name]
+                shown = [float(line[bound]) if line[bound] else None for bound in ("value", "lower", "upper")]
+                assert shown == [row[name], *(row[f"{name}_interval"] or (None, None))]
+    for row in read["table2"]:
+        line = lines["2", row["run"], "all", "inconsistent"]
+        assert [line["lower"], line["upper"]] == [str(bound) for bound in row["interval"] or ("", "")]
+    assert {(r.table, r.run, r.domain, r.measure) for r in long_rows(score(connection, "2023-12-18"))} == set(lines)
+
+
+def test_tables_with_intervals_fit_eighty_columns(figures: Path) -> None:
+    out, told = _score(figures, "--as-of", "2023-12-18", "--intervals")
+    tables = out.split("Per cent of n facts")[0]
+    assert max(len(line) for line in tables.splitlines() if not line.startswith("Table")) <= 80
+    assert "GPT-2 2019             countries" in out
+    assert "46† 35–57" in out
+    assert "45 31–59: a rate and its 95 % interval" in out
+    assert "lies after" not in told
+    plain, _ = _score(figures, "--as-of", "2023-12-18")
+    assert "35–57" not in plain
+    since, _ = _score(figures, "--as-of", "2023-12-18", "--table", "since-release", "--intervals", "--run", "gpt2-xl")
+    assert "27 19–34" in since
+    held, _ = _score(figures, "--as-of", "2023-12-18", "--table", "beliefs", "--intervals")
+    assert "26.9 0.0–100.0" in held
+    held, _ = _score(figures, "--as-of", "2023-12-18", "--table", "beliefs", "--format", "json")
+    assert json.loads(held)[0]["up_to_date_interval"] == [0.0, 100.0]
+    held, _ = _score(figures, "--as-of", "2023-12-18", "--table", "beliefs", "--format", "csv")
+    assert held.splitlines()[0].endswith("first_outdated_interval_lower,first_outdated_interval_upper")
+
+
+def test_a_day_after_the_snapshot_is_remarked_upon(figures: Path) -> None:
+    after = ("--as-of", "2026-02-01", "--run", "gpt2-xl")
+    assert "2026-02-01 lies after the snapshot: what has changed since 2025-11-30" in _score(figures, *after)[1]
+    believed = ("--as-of", "2024-02-01", "--known-at", "2023-12-18", "--table", "since-release", "--run", "gpt2-xl")
+    assert "2024-02-01 lies after the snapshot: what has changed since 2023-12-18" in _score(figures, *believed)[1]
+
+
+def _rates(run: str, title: str = "GPT-2", prefixed: bool = False) -> Rates:
+    return Rates(run, title, 2019, prefixed, "all", 1, 1, 0.0, 0.0, 100.0, 0.0, 0.0, 0, 0)
+
+
+def test_runs_of_one_model_are_told_apart() -> None:
+    rows = [
+        _rates("gpt2-chat-7f3a"),
+        _rates("gpt2-raw-7f3a"),
+        _rates("other", "T5"),
+        _rates("gpt2-chat-9b", "GPT-2", True),
+    ]
+    assert titles([*rows, *rows]) == {
+        "gpt2-chat-7f3a": "GPT-2 2019 (chat)",
+        "gpt2-raw-7f3a": "GPT-2 2019 (raw)",
+        "other": "T5 2019",
+        "gpt2-chat-9b": "GPT-2* 2019",
+    }
+    assert titles([_rates("gpt2"), _rates("gpt2-b")]) == {"gpt2": "GPT-2 2019 (gpt2)", "gpt2-b": "GPT-2 2019 (gpt2-b)"}
+    assert list(titles([_rates("a_b_c"), _rates("a_d_c"), _rates("a_e")]).values()) == [
+        f"GPT-2 2019 ({rest})" for rest in ("b_c", "d_c", "e")
+    ]
+    assert Interval(1, 2) == (1, 2)
