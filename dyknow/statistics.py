@@ -198,25 +198,35 @@ def paired_bootstrap(
         reaches as far as Clopper and Pearson's does for none of the n facts. None where nothing is counted.
     """
     first, second, counted = (np.asarray(values, dtype=np.float64) for values in (first, second, counted))
-    return [
-        _difference(second[:, [column]] - first[:, [column]], counted[:, [column]], draws, seed, level)
-        for column in range(first.shape[1])
-    ]
+    gain = second - first
+    at_once = max(1, _CELLS // (2 * max(draws, len(gain))))
+    found: list[Difference | None] = []
+    for start in range(0, gain.shape[1], at_once):
+        part = slice(start, start + at_once)
+        found += _differences(gain[:, part], counted[:, part], draws, seed, level)
+    return found
 
 
-def _difference(gain: Floats, counted: Floats, draws: int, seed: int, level: float) -> Difference | None:
-    n, below = int(np.count_nonzero(counted)), float(counted.sum())
-    if not n:
-        return None
-    value = float(gain.sum()) / below
+def _differences(gain: Floats, counted: Floats, draws: int, seed: int, level: float) -> list[Difference | None]:
+    if not len(gain):
+        return [None] * gain.shape[1]
     drawn = _shares(gain, counted, draws, seed)
-    lower, upper = (float(bound) for bound in _quantiles(drawn, level)[:, 0])
-    if lower == upper:
-        room = _upper(0, n, (1 - level) / 2)
-        lower, upper = max(-1.0, value - room), min(1.0, value + room)
-    kept = drawn[~np.isnan(drawn)]
-    side = min(np.count_nonzero(kept <= 0), np.count_nonzero(kept >= 0))
-    return Difference(value, lower, upper, min(1.0, 2 * (int(side) + 1) / (len(kept) + 1)))
+    bounds = _quantiles(drawn, level)
+    facts, below = np.count_nonzero(counted, axis=0), counted.sum(axis=0)
+    found: list[Difference | None] = []
+    for column, n in enumerate(facts):
+        if not n:
+            found.append(None)
+            continue
+        value = float(gain[:, column].sum() / below[column])
+        lower, upper = (float(bound) for bound in bounds[:, column])
+        if lower == upper:
+            room = _upper(0, int(n), (1 - level) / 2)
+            lower, upper = max(-1.0, value - room), min(1.0, value + room)
+        kept = drawn[~np.isnan(drawn[:, column]), column]
+        side = min(np.count_nonzero(kept <= 0), np.count_nonzero(kept >= 0))
+        found.append(Difference(value, lower, upper, min(1.0, 2 * (int(side) + 1) / (len(kept) + 1))))
+    return found
 
 
 def mcnemar(b: int, c: int) -> float:
