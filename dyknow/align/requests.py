@@ -15,6 +15,7 @@ from dyknow.align.base import EditRequest, Operation, Wording
 from dyknow.benchmark import Benchmark, Question
 from dyknow.prompts import Span
 from dyknow.results import run_sql
+from kg.answers import AnswerSet
 from kg.errors import DataError, UsageError
 from kg.resources import query
 
@@ -72,6 +73,48 @@ def plan(
     if not found:
         what = " or ".join(_VERDICTS[operation])
         raise UsageError(f"Run {run} has no fact that is {what} as of {as_of}.", hint="See: dyknow score --as-of DATE")
+    return found
+
+
+def changed(
+    benchmark: Benchmark, before: Iterable[AnswerSet], after: Iterable[AnswerSet], *, prefix: bool = False
+) -> list[EditRequest]:
+    """Return the requests that move a model from one day to a later one: facts whose up-to-date holder is another.
+
+    Args:
+        benchmark: Its facts and phrasings.
+        before: The answer sets of the earlier day.
+        after: Those of the later day.
+        prefix: The model is asked with "Answer with the name only".
+
+    Raises:
+        UsageError: nothing changed.
+    """
+    old = {one.fact: one.up_to_date for one in before}
+    new = {one.fact: one.up_to_date for one in after}
+    asked: dict[str, list[Question]] = {}
+    for question in benchmark.questions(prefix):
+        asked.setdefault(question.fact.id, []).append(question)
+    found = []
+    for fact, questions in asked.items():
+        then, now = old.get(fact, ()), new.get(fact, ())
+        if not then or not now or {one.entity for one in then} & {one.entity for one in now}:
+            continue
+        rows = [
+            {
+                "fact": fact,
+                "domain": questions[0].fact.domain,
+                "subject": questions[0].fact.subject_label,
+                "before": then[0].label,
+                "before_entity": then[0].entity,
+                "target": one.label,
+                "target_entity": one.entity,
+            }
+            for one in now
+        ]
+        found.append(_request(rows, questions, "update", None))
+    if not found:
+        raise UsageError("Nothing that is asked has changed between the two days.", hint="Take days further apart.")
     return found
 
 

@@ -10,11 +10,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import orjson
+
 from dyknow import editing
 from dyknow.align import measures
 from dyknow.align.base import Aligned, EditReport, EditRequest, MethodFunction, Progress, Settings
 from dyknow.benchmark import Benchmark, Question
-from dyknow.journal import RunInfo, read_run
+from dyknow.journal import EDITS, RUN_FILE, RunInfo, read_run, rows
 from dyknow.models.base import Asked, Model
 from dyknow.run import Clock, run_model
 from dyknow.run import Progress as RunProgress
@@ -35,6 +37,7 @@ class Job:
         known_at: The snapshot they are from.
         of: How many edits there were to choose from.
         seed: Of the shuffle that chose them; None: all of them, in the benchmark's order.
+        since: The earlier day that the model is moved from; None: the edits are what a run gets wrong.
     """
 
     method: str
@@ -46,6 +49,7 @@ class Job:
     known_at: str | None
     of: int
     seed: int | None = None
+    since: str | None = None
 
 
 class Asking(NamedTuple):
@@ -91,7 +95,20 @@ def run_id(job: Job, whole: bool) -> str:
     seed = f"-s{job.seed}" if part and job.seed is not None else ""
     preset = "" if job.settings.preset == "recommended" else f"-{job.settings.preset}"
     options = "".join(f"-{key}-{value}" for key, value in sorted(job.settings.options.items()))
-    return f"{job.base.id}+{job.method}{preset}{options}{part}{seed}{'' if whole else '-edits'}"
+    since = f"-{job.since}" if job.since else ""
+    return f"{job.base.id}+{job.method}{since}-{job.as_of}{preset}{options}{part}{seed}{'' if whole else '-edits'}"
+
+
+def standing(folder: Path, job: Job) -> RunInfo | None:
+    """Return the edited run in a folder, if it is whole and of the same edits."""
+    if not (folder / RUN_FILE).is_file() or not (folder / EDITS).is_file():
+        return None
+    run = read_run(folder)
+    wanted = {key: value for key, value in _align(job, {}).items() if key != "measures"}
+    same = all((run.info.get("align") or {}).get(key) == value for key, value in wanted.items())
+    edits = [editing.edit_of(request)._asdict() for request in job.requests]
+    told = [row for row in rows(folder / EDITS, "fact")]
+    return run if same and run.state == "done" and orjson.dumps(edits) == orjson.dumps(told) else None
 
 
 def edit(model: Model, job: Job, asking: Asking, name: str) -> Outcome:
@@ -109,7 +126,7 @@ def edit(model: Model, job: Job, asking: Asking, name: str) -> Outcome:
     with aligned.applied() as edited:
         after = measures.observe(edited, measures.probes(), before)
         measures.check_alive(before, after)
-        found = _measured(edited, job, before, after, aligned.reports, seconds)
+        found = _measured(edited, job, before, after, reports=aligned.reports, seconds=seconds)
         shown = _Shown(edited, f"{model.name}+{job.method}", record_of(job, aligned))
         run = run_model(
             shown,
@@ -146,6 +163,7 @@ def _align(job: Job, found: Mapping[str, Any]) -> dict[str, Any]:
         "base_run": job.base.id,
         "as_of": job.as_of,
         "known_at": job.known_at,
+        "since": job.since,
         "edits": len(job.requests),
         "of": job.of,
         "seed": job.seed,
@@ -158,6 +176,7 @@ def _measured(
     job: Job,
     before: measures.Observation,
     after: measures.Observation,
+    *,
     reports: Sequence[EditReport],
     seconds: float,
 ) -> dict[str, Any]:
