@@ -94,7 +94,9 @@ class Clauses:
             return Place.PASSING
         if self._possessive(last) or (not known and self._describes(first, last, tail, teams=teams)):
             return Place.PASSING
-        return Place.ANSWER if self._leads_to_name(tail, first) else Place.PASSING
+        if self._leads_to_name(tail, first) or (known and _apposed(tail)):
+            return Place.ANSWER
+        return Place.PASSING
 
     def _marker(self, lead: list[Word], *, teams: bool) -> int | None:
         """Return the last word of the lead after which an answer may follow: "is", "held by", "plays for"."""
@@ -113,6 +115,8 @@ class Clauses:
     def _another_office(self, phrase: list[Word]) -> bool:
         """Tell whether the subject of a clause is another office than the one asked for."""
         keys = [word.key for word in phrase[self._after_comma(phrase) :]]
+        if len(keys) > 1 and keys[-1] in ("one", "holder", "officeholder") and self._qualified(keys[-2:-1]):
+            return True
         said = [at for at, key in enumerate(keys) if key in _offices()]
         if any(self._qualified(keys[max(0, at - 2) : at]) for at in said):
             return True
@@ -164,16 +168,16 @@ class Clauses:
 
     def _leads_to_name(self, tail: list[Word], first: int) -> bool:
         """Tell whether the words before a name only lead up to it."""
-        if any(word.key in word_list("relatives") for word in tail):
+        if any(
+            word.key in word_list("relatives") for word in (tail[1:] if tail[:1] and tail[0].key == "that" else tail)
+        ):
             return False
         if self._near_comma(tail, first):
             return len(tail) <= _DESCRIPTION
         near = [
             word for word in tail if word.key not in word_list("titles") and word.key not in word_list("determiners")
         ]
-        if near and near[-1].key == "by" and len(near) > 1:
-            return False
-        if len(near) > 1 and near[-1].key in word_list("in_passing") and near[-2].key not in word_list("plain"):
+        if _in_passing([word.key for word in near]):
             return False
         at = first - len(tail)
         described = bool(near) and not near[-1].capital and near[-1].key in word_list("roles")
@@ -225,7 +229,32 @@ def _to_team(lead: list[Word], at: int) -> bool:
     """Tell whether a player's team follows a word: "member of", "moved to", "joined"."""
     key, before = lead[at].key, lead[at - 1].key if at else ""
     moved = key == "to" and any(word.key in word_list("moves") for word in lead[:at])
+    moved |= key == "for" and any(word.key in ("left", "leaving", "swapped", "exchanged") for word in lead[:at])
     return moved or key in word_list("joins") or (key == "of" and before in word_list("members"))
+
+
+def _in_passing(near: list[str]) -> bool:
+    """Tell whether the words before a name make it a mention: "the ally of X", "named after X", "appointed by X"."""
+    if not near or near[-2:] in (["other", "than"], ["name", "of"]):
+        return False
+    if near[-1] in word_list("behind") or (near[-1] == "by" and len(near) > 1):
+        return True
+    return len(near) > 1 and near[-1] in word_list("in_passing") and near[-2] not in word_list("plain")
+
+
+def _apposed(tail: list[Word]) -> bool:
+    """Tell whether a few nouns before a known name only say what it names: "the businessman X", "Spanish giants X"."""
+    nouns = [word for word in tail if word.key not in word_list("determiners")]
+    if not 0 < len(nouns) < 6 or nouns[-1].capital:
+        return False
+    loose = word_list("in_passing") | word_list("relations") | word_list("relatives") | word_list("negations")
+    verbal = ("ing", "ed", "ly", "ould", "ds", "ts")
+    return not any(
+        word.key in loose
+        or (word.key not in word_list("plain") and word.key.endswith(verbal))
+        or word.key in ("s", "to", "for", "by", "at", "in", "on", "is", "was", "has", "had", "be", "as", "if", "when")
+        for word in nouns
+    )
 
 
 def _no_longer(tail: list[Word]) -> bool:

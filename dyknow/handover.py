@@ -8,6 +8,8 @@ from dyknow.clauses import Clauses
 from dyknow.names import Word, word_list
 
 _STOP: Final = re.compile(r"[.!?\n;|•]")
+_ENDED: Final = re.compile(r"(?:former|ex|previous|past|until|\d{4}\s*[-–—]\s*\d{4}$)", re.IGNORECASE)
+_GOES_ON: Final = re.compile(r"\b(?:present|current|currently|since|incumbent|now)\b|\d{4}\s*[-–—]\s*$", re.IGNORECASE)
 _REACH: Final = 24
 """Words after a name within which its sentence may still say that its bearer has gone."""
 
@@ -54,7 +56,7 @@ class Handover:
             return found
         if self._gave_way(keys) or self._until(keys, lead):
             return Gone.FORMER
-        if self._bracket(last) in (_PAST | {"until"}):
+        if _ENDED.match(self._bracket(last)) or keys[:1] == ["until"]:
             return Gone.PERHAPS
         return Gone.PERHAPS if any(key in _LEFT for key in keys[:3]) else None
 
@@ -105,11 +107,15 @@ class Handover:
         joined = "when" in lead or "and" in lead or self._starts(first, gone)
         if joined and keys[:1] and keys[0] in _TAKES:
             return True
-        return bool(set(lead) & _PRESENT) or self._bracket(last) in (_PRESENT | {"since"})
+        if lead[-1:] == ["to"] and "lost" in lead:
+            return True
+        return bool(set(lead) & _PRESENT) or bool(_GOES_ON.search(self._bracket(last)))
 
     def _bracket(self, at: int) -> str:
-        """Return the first word of what stands in brackets after a name."""
-        return self._words[at].key if at < len(self._words) and "(" in self._gaps[at] else ""
+        """Return what stands in brackets directly after a name."""
+        if at >= len(self._words) or not self._gaps[at].lstrip().startswith("("):
+            return ""
+        return self._clauses.answer.text[self._words[at].start :].partition(")")[0]
 
     def _starts(self, first: int, gone: int) -> bool:
         return first > gone and (self._stop(first) or bool(_STOP.search(self._gaps[first])) or "," in self._gaps[first])

@@ -150,6 +150,8 @@ class _Reader:
                 reason = _DENIED.get(place, reason)
                 continue
             if run.form is None:
+                if self._label(run):
+                    continue
                 if not (self.lower and run.last - run.first == 1):
                     return self._unmatched(Reason.UNKNOWN, run)
                 continue
@@ -159,6 +161,16 @@ class _Reader:
                 continue
             return self._settled(run, left)
         return self._unmatched(reason, None)
+
+    def _label(self, run: _Run) -> bool:
+        """Tell whether an unknown run is no name but what is written before one: "Ans:", "[MASK]"."""
+        if run.last == len(self.words):
+            return False
+        after = self.answer.text[self.words[run.last - 1].end : self.words[run.last].start]
+        single = run.last - run.first == 1
+        return (single and after.lstrip().startswith(":")) or (
+            after.startswith("]") and self.clauses.gaps[run.first].endswith("[")
+        )
 
     def _place(self, run: _Run, gone: int) -> Place:
         """Tell where a run stands; after a holder who has gone, the name of the successor is the answer."""
@@ -266,7 +278,7 @@ class _Reader:
     def _neutral(self, at: int) -> bool:
         word = self.words[at]
         key = word.key
-        if len(key) == 1 and key != "m" and self.answer.text[word.end : word.end + 1] == ".":
+        if len(key) == 1 and at > 0 and key != "m" and self.answer.text[word.end : word.end + 1] == ".":
             return False
         return (
             key in self.question
@@ -322,7 +334,7 @@ class _Reader:
 
         A bare name with another land after it, "Abdullah of Jordan", is another bearer's.
         """
-        if form.size == 1 and not self.names.teams and self._of_elsewhere(end):
+        if form.size == 1 and not self.names.teams and (self._of_elsewhere(end) or self._dated(at, end)):
             return False
         title = self.words[at - 1].key if at > 0 and self.clauses.soft(at) else ""
         royal = title in word_list("royal")
@@ -331,6 +343,13 @@ class _Reader:
         if form.rule is Rule.SURNAME:
             return not royal
         return form.rule is not Rule.REGNAL or title not in ("prince", "princess") or form.entity == self.names.latest
+
+    def _dated(self, first: int, last: int) -> bool:
+        """Tell whether a name is a month's and a number stands beside it: "5 May 2021"."""
+        if self.words[first].key not in word_list("months"):
+            return False
+        beside = [self.words[at].key for at in (first - 1, last) if 0 <= at < len(self.words)]
+        return any(key[0].isdigit() for key in beside)
 
     def _of_elsewhere(self, at: int) -> bool:
         """Tell whether "of" and the name of another land than the question's stand at a word."""
