@@ -35,7 +35,7 @@ _REASONS: Final = {
 _OTHER: Final = 0.3  # a rule or a reason that is not in these tables
 _MISSPELT: Final = (0.3, 0.8)  # at a similarity of 100, and at the least one that is accepted
 _CUT_SHORT: Final = 0.1  # nobody found, in a text that ran to its length
-_OTHER_PHRASINGS: Final = 0.25  # most other phrasings of the fact get another answer
+_OTHER_PHRASINGS: Final = 0.25  # most other phrasings of the fact, two at least, get one other answer
 _OTHER_JUDGE: Final = 0.9
 
 
@@ -179,7 +179,7 @@ def _of_reading(one: Response) -> Iterable[Sign]:
 def _of_phrasings(one: Response, siblings: Sequence[Response]) -> Iterable[Sign]:
     rest = [other.entity for other in siblings if other.key != one.key]
     for entity, times in Counter(rest).most_common(1):
-        if times * 2 > len(rest) and entity is not None and entity != one.entity:
+        if times > 1 and times * 2 > len(rest) and entity is not None and entity != one.entity:
             label = next(other.label for other in siblings if other.entity == entity)
             yield Sign(_OTHER_PHRASINGS, f"most other phrasings: {label or entity}")
 
