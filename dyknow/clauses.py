@@ -94,9 +94,7 @@ class Clauses:
             return Place.PASSING
         if self._possessive(last) or (not known and self._describes(first, last, tail, teams=teams)):
             return Place.PASSING
-        if self._leads_to_name(tail, first) or (known and _apposed(tail)):
-            return Place.ANSWER
-        return Place.PASSING
+        return Place.ANSWER if self._leads_to_name(tail, first) else Place.PASSING
 
     def _marker(self, lead: list[Word], *, teams: bool) -> int | None:
         """Return the last word of the lead after which an answer may follow: "is", "held by", "plays for"."""
@@ -240,21 +238,6 @@ def _in_passing(near: list[str]) -> bool:
     if near[-1] in word_list("behind") or (near[-1] == "by" and len(near) > 1):
         return True
     return len(near) > 1 and near[-1] in word_list("in_passing") and near[-2] not in word_list("plain")
-
-
-def _apposed(tail: list[Word]) -> bool:
-    """Tell whether a few nouns before a known name only say what it names: "the businessman X", "Spanish giants X"."""
-    nouns = [word for word in tail if word.key not in word_list("determiners")]
-    if not 0 < len(nouns) < 6 or nouns[-1].capital:
-        return False
-    loose = word_list("in_passing") | word_list("relations") | word_list("relatives") | word_list("negations")
-    verbal = ("ing", "ed", "ly", "ould", "ds", "ts")
-    return not any(
-        word.key in loose
-        or (word.key not in word_list("plain") and word.key.endswith(verbal))
-        or word.key in ("s", "to", "for", "by", "at", "in", "on", "is", "was", "has", "had", "be", "as", "if", "when")
-        for word in nouns
-    )
 
 
 def _no_longer(tail: list[Word]) -> bool:

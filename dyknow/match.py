@@ -303,7 +303,8 @@ class _Reader:
         found = self._with_middle(first, last) or self._initialled(first, last) or self._misspelt(first, last)
         found = found or self._misspelt(begins, ends)
         if found is None and last - first > 1 and self.words[first].key == self.words[first + 1].key:
-            found = self._resolve(first + 1, last)  # "Boric Boric"
+            again = self._resolve(first + 1, last)  # "Boric Boric"
+            found = again._replace(first=first, begins=begins) if again and again.form else None
         return found or _Run(first, last, None, 0.0, begins, ends)
 
     def _form(self, first: int, last: int) -> Form | None:
@@ -341,7 +342,8 @@ class _Reader:
         if form.rule is Rule.GIVEN:
             return title in word_list("titles") and not royal
         if form.rule is Rule.SURNAME:
-            return not royal
+            shared = form.key in word_list("family_first") and len(self.names.families.get(form.key, ())) > 1
+            return not royal and (not shared or title in word_list("titles") or title in word_list("roles"))
         return form.rule is not Rule.REGNAL or title not in ("prince", "princess") or form.entity == self.names.latest
 
     def _dated(self, first: int, last: int) -> bool:

@@ -30,7 +30,7 @@ _BREAKS: Final = re.compile(
     r"</?(?:p|br|li|ul|ol|div|h[1-6]|td|tr|th|table|blockquote|hr)\b[^<>\n]{0,80}>", re.IGNORECASE
 )
 _TAGS: Final = re.compile(
-    r"</?[a-zA-Z][a-zA-Z0-9]*(?:\s[^<>\n]{0,80})?/?>|&(?:[a-zA-Z]{2,8}|#\d{1,5});|\\(?:boxed|text|textbf|mathbf|mathrm)\b"
+    r"</?[a-zA-Z][a-zA-Z0-9_]*(?:\s[^<>\n]{0,80})?/?>|&(?:[a-zA-Z]{2,8}|#\d{1,5});|\\(?:boxed|text|textbf|mathbf|mathrm)\b|\[(?:MASK|BLANK|mask|blank)\]"
 )
 _NICKNAME: Final = re.compile(r"(?<=\w )([\"“”'‘][^\W\d_][\w.-]{1,14}[\"“”'’])(?= (?:[^\W\d_a-z]|d[aeiou]s? ))")
 _NEWLINE: Final = re.compile(r"\\n")
@@ -64,6 +64,9 @@ def answer_of(text: str, prompt: str) -> Answer:
     repeats = len(given.keys) > 0 and tuple(word.key for word in found[: len(given.keys)]) == given.keys
     if repeats:
         start = found[len(given.keys) - 1].end
+    elif glued := _glued(text, prompt):
+        repeats, start = True, glued
+        found = words(" " * start + clean[start:])
     for marker in _ANSWERS.finditer(text, start):
         start = marker.end()
     if "<think>" in text[start:]:
@@ -77,6 +80,23 @@ def answer_of(text: str, prompt: str) -> Answer:
     cut = stop is None and bool(inside) and not clean[start:end].rstrip().endswith(_STOPS)
     fresh = not repeats and bool(inside) and given.keys[:3] == tuple(word.key for word in inside[:3])
     return Answer(text, clean, start, end, inside, not fresh, cut, given.question)
+
+
+def _glued(text: str, prompt: str) -> int | None:
+    """Return where a text that repeats its prompt goes on without a blank, as in "held byFumio"; None: it does not.
+
+    >>> _glued("The office is held byFumio", "The office is held by"), _glued("It isn't", "It is")
+    (21, None)
+    """
+    place = 0
+    for sign in filter(str.strip, prompt):
+        while text[place : place + 1].isspace():
+            place += 1
+        if text[place : place + 1] != sign:
+            return None
+        place += 1
+    more = text[place : place + 3]
+    return place if place and more[:1].isalpha() and more.replace("’", "'") != "n't" else None
 
 
 class _Prompt(NamedTuple):
@@ -98,7 +118,7 @@ def _blank(text: str) -> str:
         text = _BREAKS.sub(lambda found: "\n" * len(found.group()), text)
     elif "[" in text:
         text = _SPECIAL.sub(_spaces, text)
-    if "<" in text or "&" in text or "\\" in text:
+    if "<" in text or "&" in text or "\\" in text or "[" in text:
         text = _TAGS.sub(_spaces, text)
         text = _NEWLINE.sub("\n\n", text)
     return _NICKNAME.sub(_spaces, text)
