@@ -275,14 +275,15 @@ def _answers(folder: Path) -> list[_Answer]:
 def _with_memory(answers: Sequence[_Answer], edited: Sequence[_Request]) -> list[_Answer]:
     """Put the entry of SERAC's memory that stands before the question into the prompt: the small model was given both.
 
-    The file has it in the output only. Without this the entry's target would be read as the answer.
+    The file has it in the output only. Without this the entry's target would be read as the answer. The question gets a
+    line of its own, for what stands in a prompt's last line is what is asked.
     """
     asked = {one.question: one.output.prompt for one in answers}
-    entries = [f"{asked[request.edit.prompt]} {request.edit.target} " for request in edited]
+    entries = [f"{asked[request.edit.prompt]} {request.edit.target}" for request in edited]
 
     def given(output: Output) -> str:
-        prompts = (entry + output.prompt for entry in entries)
-        return next((prompt for prompt in prompts if (output.text or "").startswith(prompt)), output.prompt)
+        found = next((one for one in entries if (output.text or "").startswith(f"{one} {output.prompt}")), None)
+        return output.prompt if found is None else f"{found}\n{output.prompt}"
 
     return [one._replace(output=one.output._replace(prompt=given(one.output))) for one in answers]
 
