@@ -84,6 +84,7 @@ INSIDE = {
         "responses",
         "web",
         "wikidata",
+        "wikipedia",
         "queryservice",
         "dumptext",
         "dumplines",
