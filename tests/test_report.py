@@ -1,49 +1,258 @@
-"""The report: one page, the same for the same input, safe whatever a model said."""
+"""The report: figures by a third route, one page that is the same for the same input and safe whatever a model said."""
 
+import csv
+import html
+import io
+import json
 import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-from dyknow.analysis import Change, Inconsistency, Rates, Scores
-from dyknow.report import Answer, Answers, Page, Source, render, shifts
+import duckdb
+import pytest
 
-NASTY = "<script>alert(1)</script> \"&' \x1b[31m\n</td>"
+from dyknow import analysis, results
+from dyknow.analysis import Mass
+from dyknow.named import import_named
+from dyknow.report import formats, page
+from dyknow.report.changes import changes
+from dyknow.report.data import (
+    Answer,
+    Cover,
+    Data,
+    Fact,
+    History,
+    Holder,
+    Known,
+    Model,
+    Named,
+    Rows,
+    Source,
+    Spread,
+    Step,
+)
+from dyknow.report.days import stops
+from dyknow.report.gather import gather, tables
+from dyknow.report.rates import Figures
+from kg.errors import UsageError
+from kg.snapshot import find_snapshots
 
-
-def _rates(domain: str, up: float, out: float) -> Rates:
-    return Rates("one", f"One {NASTY}", 2024, True, domain, 4, 4, up, out, 100 - up - out, up, up, 0, 0)
-
-
-def _scores(day: str, up: float, out: float) -> Scores:
-    rows = (_rates("all", up, out), _rates("countries", up, out))
-    return Scores(day, day, "match", "latest", rows, rows, (Inconsistency("one", "One", 2024, True, 4, 25.0),))
-
-
-def _page() -> Page:
-    first, last = _scores("2023-12-18", 75.0, 25.0), _scores("2025-11-30", 50.0, 50.0)
-    change = Change("Q36/P6", "countries", "Poland", "Prime Minister", NASTY, "up-to-date", "outdated")
-    answer = Answer("Q36/P6#1", "countries", "Poland", "Prime Minister", "1", NASTY, ())
-    answers = Answers("one", {"seed": NASTY}, (answer.judged("up-to-date", NASTY).judged("outdated", "x"),))
-    source = Source("2023-12-18", "ab" * 32, "a source", None)
-    return Page((first, last), (shifts(first.table1[0], [change]),), (answers,), (source,))
-
-
-def test_whatever_a_model_said_is_text() -> None:
-    page = render(_page())
-    assert "<script" not in page
-    assert "&lt;script&gt;alert(1)" in page
-    assert "\x1b" not in page
-
-
-def test_it_needs_nothing_from_elsewhere() -> None:
-    page = render(_page())
-    assert not re.search(r"(?:src|href)\s*=|url\(|@import|https?://", page)
-    assert "default-src 'none'" in page
-
-
-def test_the_same_input_gives_the_same_page() -> None:
-    assert render(_page()) == render(_page())
+PUBLISHED = Path(__file__).parents[1] / "examples" / "published"
+NASTY = "</script><script>alert(1)</script><!-- \u2028 \"&' \x1b[31m\n</td>"
+DAYS = ("2023-12-18", "2025-11-30")
 
 
-def test_it_says_what_changed() -> None:
-    page = render(_page())
-    assert "1 of One" in page
-    assert "75 % up to date became 50 %" in page
+# A small report by hand: one fact, held by A until the end of 2022 and by B since
+
+
+def _history(day: int, handed_over: int) -> History:
+    old = (
+        Step(-99999999, 20150101, "later", True, 20150101, None, "urn:dyknow:statement:a"),
+        Step(20150101, handed_over, "up-to-date", True, 20150101, handed_over, "urn:dyknow:statement:a"),
+        Step(handed_over, None, "outdated", True, 20150101, handed_over, "urn:dyknow:statement:a"),
+    )
+    new = (
+        Step(-99999999, handed_over, "later", True, handed_over, None, "urn:dyknow:statement:b"),
+        Step(handed_over, None, "up-to-date", False, handed_over, None, "urn:dyknow:statement:b"),
+    )
+    cover = (Cover(-99999999, 20150101, "before the first record"), Cover(20150101, None, "answered"))
+    text = f"{day // 10000}-{day // 100 % 100:02}-{day % 100:02}"
+    source = Source(text, day, "ab" * 32, f"a source {NASTY}")
+    return History(source, ((Holder("A", f"Ann {NASTY}", old), Holder("B", "Bob", new)),), (cover,))
+
+
+def _answer(run: int, phrasing: str, entity: str | None) -> Answer:
+    name = Named(entity, entity, "matched" if entity else "refusal", entity or "", entity or "", "label", 100.0)
+    prompt = "Who?"
+    return Answer(run, 0, f"Q1/P6#{phrasing}", phrasing, True, 0, "ok", prompt, f"{prompt} {NASTY}", (name, name))
+
+
+def small(**changed: Any) -> Data:  # noqa: ANN401 -- any field of Data
+    models = (
+        Model(
+            "one", "One", 2020, False, "asked", "2021-06-01", "day", "its maker", Known(*["2021-01-01"] * 3), "One 2020"
+        ),
+        Model("two", f"Two {NASTY}", None, True, name=f"Two* {NASTY}", info={"seed": NASTY}),
+    )
+    data = Data(
+        models=models,
+        facts=(Fact("Q1/P6", "countries", f"Land {NASTY}", "Prime Minister"),),
+        answers=(_answer(0, "1", "A"), _answer(0, "2", "A"), _answer(1, "1", "B"), _answer(1, "2", None)),
+        histories=(_history(20231218, 20230101), _history(20251130, 20220101)),
+        days=("2022-06-01", "2025-11-30"),
+        stops=("2021-01-01", "2022-06-01", "2023-12-18", "2025-11-30"),
+        masses={"2025-11-30": [Mass("one", "all", 1, 10.0, 80.0, 10.0, 0.0, 100.0)]},
+        spreads=(Spread("one", 2, 2015, 2015, 2015, 2015, 2015),),
+        alignment=Rows(("model", "efficacy"), ((NASTY, 50.0),)),
+    )
+    return replace(data, **changed)
+
+
+@pytest.fixture(scope="module")
+def drawn() -> str:
+    data = small()
+    return page.render(data, tables(data), "window.vegaEmbed = null;")
+
+
+def held(text: str) -> dict[str, Any]:
+    """Return the data inside a page."""
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    assert found
+    loaded: dict[str, Any] = json.loads(found[1])
+    return loaded
+
+
+def test_whatever_a_model_said_is_text(drawn: str) -> None:
+    pytest.importorskip("altair")
+    assert "<script>alert" not in drawn
+    assert drawn.count("<script") == drawn.count("</script") == 3  # data, charts, our own
+    assert "<!--" not in drawn.replace("<!doctype", "")
+    assert "\u2028" not in drawn[drawn.index("<script") :]
+    assert "\x1b" not in drawn
+    # Word for word, in the data.
+    assert [answer[6] for answer in held(drawn)["models"][0]["answers"]] == [["", f" {NASTY}"]] * 2
+
+
+def test_the_page_needs_nothing_from_elsewhere_and_runs_nothing_else(drawn: str) -> None:
+    body = drawn.replace("http://www.wikidata.org/entity/statement/", "")
+    assert not re.search(r"(?:src|href)\s*=|url\(|@import|https?://", body)
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', drawn)
+    assert policy
+    assert policy[1].startswith("default-src 'none'")
+    scripts = re.search(r"script-src ([^;]*);", policy[1])
+    assert scripts
+    assert "unsafe" not in scripts[1]
+    assert scripts[1].count("'sha256-") == 2
+
+
+def test_equal_inputs_give_equal_pages(drawn: str) -> None:
+    data = small()
+    assert page.render(data, tables(data), "window.vegaEmbed = null;") == drawn
+
+
+def test_every_section_is_there(drawn: str) -> None:
+    assert re.findall(r"<section id=(\w+)>", drawn) == [
+        "bars", "table1", "timeline", "changed", "heatmap", "lanes", "years", "table5", "table2", "beliefs", "alignment",
+        "provenance",
+    ]  # fmt: skip
+    bare = small(spreads=(), masses={}, alignment=None)
+    text = page.render(bare, tables(bare), None)
+    assert re.findall(r"<section id=(\w+)>", text) == ["table1", "changed", "heatmap", "table5", "table2", "provenance"]
+    assert "pip install" in text
+    assert text.count("<script") == 2
+
+
+def test_it_says_what_changed_and_whose_doing_it_was() -> None:
+    # By the older snapshot A held it until 2023, by the newer one until 2022: the record was corrected.
+    data = small()
+    [one, two] = changes(data, "2022-06-01", "2023-12-18")
+    assert (one.run, one.went_stale, one.cause) == (0, True, "world")
+    assert (two.run, two.came_true, two.cause) == (1, True, "world")
+    assert {change.cause for change in changes(data, "2022-06-01", "2025-11-30")} == {"wikidata"}
+    same = small(known_at="2025-11-30", histories=data.histories[1:])
+    assert changes(same, "2022-06-01", "2025-11-30") == []
+
+
+def test_the_headline_tells_the_point(drawn: str) -> None:
+    head = html.unescape(drawn[drawn.index("<header") : drawn.index("</header")])
+    assert "On 30 November 2025 the best of 2 models" in head
+    assert "were right on 1 June 2022 and out of date by 30 November 2025" in head
+
+
+def test_markdown_has_no_sign_that_takes_effect() -> None:
+    data = small()
+    text = formats.markdown(data, tables(data))
+    assert "<script>" not in text
+    assert "## As of 1 June 2022 (snapshot 2023-12-18)" in text
+    assert "| One 2020 | 100 (" in text
+    widths = {line.count("|") - line.count("\\|") for line in text.splitlines() if line.startswith("| One 2020")}
+    assert widths == {1 + 9, 1 + 3, 1 + 7}  # rates, inconsistency, changes
+
+
+def test_stops_are_months_and_days_of_interest() -> None:
+    models = [
+        Model("one", "One", 2020, False, released="2021-06-04", known=Known("2020-02-03", "2020-01-01", "2020-03-01"))
+    ]
+    found = stops(models, ["2023-12-18"], ["2023-12-18"])
+    assert found[0] == "2017-01-01"
+    assert found[-1] == "2023-12-18"
+    assert {"2021-06-04", "2020-02-03", "2019-07-01"} <= set(found)
+    assert list(found) == sorted(set(found))
+
+
+# The ten published models
+
+
+@pytest.fixture(scope="module")
+def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
+    folder = tmp_path_factory.mktemp("report")
+    import_named(PUBLISHED, folder / "runs")
+    with results.connect(folder / "runs", _snapshots(), folder / "results.duckdb") as opened:
+        yield opened
+
+
+def _snapshots() -> list[Any]:
+    return [snapshot for snapshot in find_snapshots() if snapshot.id in DAYS]
+
+
+def _sources() -> list[Source]:
+    return [Source(one.id, one.date, one.digest) for one in _snapshots()]
+
+
+@pytest.fixture(scope="module")
+def ten(connection: duckdb.DuckDBPyConnection) -> tuple[Data, list[Figures]]:
+    data = gather(connection, _sources(), DAYS)
+    few = replace(data, stops=tuple(sorted({*data.stops[::30], *DAYS})))
+    return few, tables(few)
+
+
+def test_the_rates_are_those_of_the_tables(
+    connection: duckdb.DuckDBPyConnection, ten: tuple[Data, list[Figures]]
+) -> None:
+    data, figures = ten
+    compared = 0
+    for stop, day in enumerate(data.stops[-3:], len(data.stops) - 3):
+        scores = analysis.score(connection, day)
+        found = figures[data.history(day)]
+        assert scores.snapshot == data.histories[data.history(day)].source.id
+        runs = [model.run for model in data.models]
+        for table, rows in enumerate((scores.table1, scores.table5)):
+            for row in rows:
+                rate = found.rate(table, row.domain, runs.index(row.run), stop)
+                shares = (row.up_to_date, row.outdated, row.irrelevant, row.up_to_date_lower)
+                assert rate.n == row.n
+                assert (rate.up_to_date, rate.outdated, rate.irrelevant, rate.lower) == pytest.approx(shares)
+                assert rate.intervals[0] == pytest.approx(tuple(row.up_to_date_interval or ()))
+                compared += 1
+        for own in scores.table2:
+            split = found.inconsistency(runs.index(own.run), stop)
+            assert split.n == own.n
+            expected = (own.value, *(own.interval or ()))
+            assert (split.value, *(split.interval or ())) == pytest.approx(expected)
+    assert compared == 3 * 2 * 4 * len(data.models)
+
+
+def test_csv_has_every_date_once(ten: tuple[Data, list[Figures]]) -> None:
+    rows = list(csv.DictReader(io.StringIO(formats.csv(*ten))))
+    keys = {(row["as_of"], row["table"], row["run"], row["domain"], row["measure"]) for row in rows}
+    assert len(keys) == len(rows) == len(ten[0].stops) * len(ten[0].models) * (2 * 4 * 5 + 1)
+    assert {row["snapshot"] for row in rows} == set(DAYS)
+
+
+def test_figures_are_drawn_without_a_browser(ten: tuple[Data, list[Figures]]) -> None:
+    pytest.importorskip("vl_convert")
+    data, figures = ten
+    for name in formats.FIGURES:
+        if name != "years" or data.spreads:
+            drawn = formats.picture(name, "svg", data, figures).decode()
+            assert drawn.startswith("<svg")
+            assert "GPT-J" in drawn, name
+            assert "var(" not in drawn
+    assert formats.picture("bars", "png", data, figures).startswith(b"\x89PNG")
+
+
+def test_an_unknown_snapshot_is_refused(connection: duckdb.DuckDBPyConnection) -> None:
+    with pytest.raises(UsageError, match="no snapshot"):
+        gather(connection, _sources(), DAYS, "1999-01-01")

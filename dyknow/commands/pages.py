@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import click
 import duckdb
@@ -18,6 +18,8 @@ from dyknow.commands.common import (
     example,
     format_option,
     iso,
+    judge_option,
+    known_at_option,
     note,
     places,
     rule_option,
@@ -25,23 +27,29 @@ from dyknow.commands.common import (
 )
 from dyknow.commands.judging import known_runs
 from dyknow.commands.options import MODEL_HELP, Asking, asking_options
-from dyknow.journal import RunInfo, find_runs, read_run
-from dyknow.report import Answer, Answers, Page, Shift, Source, render, shifts
+from dyknow.journal import find_runs
+from dyknow.published import LABELLED_ON
+from dyknow.report.data import Data, Source
+from dyknow.report.drawing import bundle, there
+from dyknow.report.formats import FIGURES, Figure, csv, markdown, picture
+from dyknow.report.gather import gather, tables
+from dyknow.report.page import render
 from dyknow.tables import (
     Format,
+    Shift,
     as_json,
     draw,
     footnotes,
     score_csv,
     score_json,
     shift_table,
+    shifts,
     table1,
     table2,
     table5,
 )
 from kg.dates import Day
 from kg.errors import UsageError
-from kg.resources import query
 from kg.snapshot import Snapshot
 
 
@@ -51,11 +59,11 @@ class Judged(NamedTuple):
     days: tuple[str, ...]
     scores: tuple[analysis.Scores, ...]
     shifts: tuple[Shift, ...]
-    page: Page
+    data: Data
 
 
 def judge_runs(
-    places: Places, days: Sequence[str], rule: str, runs: Sequence[str] | None, shown: Sequence[str]
+    places: Places, days: Sequence[str], rule: str, runs: Sequence[str] | None, known_at: str | None = None
 ) -> Judged:
     """Judge runs for several days.
 
@@ -64,16 +72,14 @@ def judge_runs(
         days: ISO dates.
         rule: who is right.
         runs: their names; None for all.
-        shown: the runs whose answers the page shows one by one.
+        known_at: the snapshot to believe; None for each day's own.
     """
     snapshots = places.find()
     with results.connect(places.runs, snapshots, places.database, note) as connection:
-        scores = tuple(analysis.score(connection, day, rule=rule, runs=runs) for day in days)
+        scores = tuple(analysis.score(connection, day, known_at, rule=rule, runs=runs) for day in days)
         shifts = tuple(_shifts(connection, scores, rule))
-        answers = tuple(_answers(connection, read_run(places.runs / run), days, rule) for run in shown)
-    used = {one.snapshot for one in scores}
-    sources = tuple(_source(one) for one in snapshots if one.id in used)
-    return Judged(tuple(days), scores, shifts, Page(scores, shifts, answers, sources))
+        data = gather(connection, _sources(snapshots), days, known_at, rule=rule, runs=runs, records=_records(places))
+    return Judged(tuple(days), scores, shifts, data)
 
 
 def _shifts(connection: duckdb.DuckDBPyConnection, scores: Sequence[analysis.Scores], rule: str) -> Iterator[Shift]:
@@ -84,19 +90,14 @@ def _shifts(connection: duckdb.DuckDBPyConnection, scores: Sequence[analysis.Sco
             yield shifts(rate, analysis.changes(connection, rate.run, first.as_of, last.as_of, rule=rule))
 
 
-def _answers(connection: duckdb.DuckDBPyConnection, run: RunInfo, days: Sequence[str], rule: str) -> Answers:
-    by_question: dict[str, Answer] = {}
-    for day in days:
-        values = {"run": run.id, "as_of": day, "known_at": None, "judge": "match", "rule": rule}
-        for row in results.run_sql(connection, query("dyknow/texts.sql"), values).rows:
-            question, _, domain, subject, office, phrasing, text, verdict, reason, label = row
-            new = Answer(question, domain, subject, office or "", phrasing, text or "", ())
-            by_question[question] = by_question.get(question, new).judged(verdict, label or reason or "")
-    return Answers(run.id, run.info, tuple(by_question.values()))
+def _sources(snapshots: Sequence[Snapshot]) -> list[Source]:
+    return [
+        Source(one.id, one.date, one.digest, str(one.manifest["source"]["description"]), one.known) for one in snapshots
+    ]
 
 
-def _source(snapshot: Snapshot) -> Source:
-    return Source(snapshot.id, snapshot.digest, str(snapshot.manifest["source"]["description"]), snapshot.known)
+def _records(places: Places) -> dict[str, dict[str, Any]]:
+    return {run.id: run.info for run in find_runs(places.runs)}
 
 
 output_option = click.option(
@@ -139,34 +140,108 @@ def evaluate(
     """Ask a model, score it, report."""
     run = ask(model, asking, places)
     note("Judging ...")
-    judged = judge_runs(places, iso(as_of), rule, [run.id] if alone else None, [run.id])
+    judged = judge_runs(places, iso(as_of), rule, [run.id] if alone else None)
     if form == "table":
         emit(tables_text(judged))
     else:
         emit(as_json([score_json(one) for one in judged.scores]) if form == "json" else score_csv(judged.scores))
-    _write(judged.page, output)
+    note(f"Wrote {_page(judged.data, output)} (open it in a browser).")
 
 
-@command(epilog=example("dyknow report --as-of 2023-12-18 --as-of 2025-11-30 -o report.html"))
+Form = Literal["html", "md", "svg", "png", "csv"]
+
+
+@command(
+    epilog=example(
+        "dyknow report --as-of 2023-12-18 --as-of 2025-11-30",
+        "dyknow report --run gpt2-xl --format svg --figure timeline -o timeline.svg",
+    )
+)
 @as_of_option(multiple=True, required=False)
+@known_at_option
+@judge_option
 @rule_option
 @click.option("--run", "names", metavar="RUN", multiple=True, help="Only this run. Give it again for further ones.")
-@output_option
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(get_args(Form)),
+    default="html",
+    show_default=True,
+    help="html: a page with everything; md: sentences and tables; csv: the rates of every date, one figure a line; svg "
+    "or png: the figures as files.",
+)
+@click.option("--figure", type=click.Choice(FIGURES), help="Of the figures, this one alone (svg and png).")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Where to write: a file, or for several figures a folder. Without it report.html, standard output for md and "
+    "csv, the folder figures.",
+)
 @places("snapshots", "runs", "database")
-def report(as_of: tuple[Day, ...], rule: str, names: tuple[str, ...], output: Path, places: Places) -> None:
-    """Write one page of all runs: tables, what changed between dates, every answer with its verdict.
+def report(
+    as_of: tuple[Day, ...],
+    known_at: str | None,
+    judge: str,
+    rule: str,
+    names: tuple[str, ...],
+    form: Form,
+    figure: Figure | None,
+    output: Path | None,
+    places: Places,
+) -> None:
+    """Write one page of all runs, with a slider for the date.
 
-    Without --as-of, the dates of all snapshots. Answers are shown one by one for the runs that were asked here; name
-    imported ones with --run to see theirs. The page needs no network, shows on a phone and prints.
+    It shows how up to date each model is with 95 % intervals, from which day it
+    answers, what changed between the dates, every answer with its verdict and
+    why, and one fact as lanes of its holders. Without --as-of, the dates of all
+    snapshots; the page opens at the last. It needs no network, shows on a phone,
+    and prints.
     """
     chosen = known_runs(places, names)
-    found = find_runs(places.runs)
-    if not found:
+    if not find_runs(places.runs):
         raise UsageError(f"There is no run in {places.runs}.", hint="Ask a model: dyknow run smollm2")
-    shown = chosen or [run.id for run in found if run.info.get("kind") == "asked"]
-    days = iso(as_of) or [one.id for one in places.find()]
-    _write(judge_runs(places, days, rule, chosen, shown).page, output)
-    emit(f"{output}\n")
+    if figure and form not in ("svg", "png"):
+        raise UsageError(f"--figure does not go with --format {form}.", hint="Add --format svg or --format png.")
+    snapshots = places.find()
+    days = iso(as_of) or ([LABELLED_ON] if judge == "published" else [one.id for one in snapshots])
+    with results.connect(places.runs, snapshots, places.database, note) as connection:
+        data = gather(
+            connection,
+            _sources(snapshots),
+            days,
+            known_at,
+            judge=judge,
+            rule=rule,
+            runs=chosen,
+            records=_records(places),
+        )
+    for path in _written(data, form, figure, output):
+        emit(f"{path}\n")
+
+
+def _written(data: Data, form: Form, figure: Figure | None, output: Path | None) -> Iterator[Path]:
+    """Write a report and yield the files."""
+    if form in ("svg", "png"):
+        yield from _pictures(data, form, figure, output)
+    elif form == "html":
+        yield _page(data, output or Path("report.html"))
+    else:
+        text = (markdown if form == "md" else csv)(data, tables(data, note))
+        if output is None:
+            emit(text)
+        else:
+            yield _file(output, text.encode())
+
+
+def _pictures(data: Data, form: Literal["svg", "png"], figure: Figure | None, output: Path | None) -> Iterator[Path]:
+    found = tables(data, note)
+    for name in (figure,) if figure else FIGURES:
+        if name != "years" or data.spreads:
+            alone = output if figure else None
+            path = alone or (Path() if figure else output or Path("figures")) / f"{name}.{form}"
+            yield _file(path, picture(name, form, data, found))
 
 
 def tables_text(judged: Judged) -> str:
@@ -179,7 +254,13 @@ def tables_text(judged: Judged) -> str:
     return "\n".join([*parts, "".join(notes)])
 
 
-def _write(page: Page, output: Path) -> None:
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.write_text(render(page), encoding="utf-8")
-    note(f"Wrote {output} (open it in a browser).")
+def _page(data: Data, output: Path) -> Path:
+    """Write the page; without what draws charts it has none, and says so."""
+    page = render(data, tables(data, note), bundle() if there() else None)
+    return _file(output, page.encode())
+
+
+def _file(path: Path, content: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
