@@ -9,37 +9,11 @@
 --      the right one, be it that of a holder whose successor may not have begun. rated, and the shares up_to_date, surely,
 --      possibly, outdated and irrelevant: as in table5 before facts are averaged, NULL where no answer counts.
 CREATE OR REPLACE MACRO intervals(known_at := NULL, judge := 'match', rule := 'latest', sample := 0) AS TABLE
-WITH asked AS (
-  SELECT CAST(judge AS VARCHAR) AS wanted, CAST(rule AS VARCHAR) AS by_rule, CAST(sample AS INTEGER) AS first_sample
-),
-naming AS (SELECT DISTINCT n.judge FROM judgments AS n WHERE n.named),
+WITH asked AS (SELECT CAST(rule AS VARCHAR) AS by_rule),
 based AS (
-  SELECT s.snapshot, a.first_sample,
-         CASE WHEN a.by_rule IN ('latest', 'study') THEN a.by_rule ELSE error('There is no rule ' || a.by_rule || '.') END AS by_rule,
-         CASE WHEN a.wanted = 'match' OR n.judge IS NOT NULL THEN a.wanted
-              ELSE error('The judge ' || a.wanted || ' names nobody whom other days could judge.') END AS judged_by
-  FROM asked AS a
-  CROSS JOIN spanning(known_at := known_at) AS s
-  LEFT JOIN naming AS n ON n.judge = a.wanted
-),
--- Answers that count alike are judged once: those that name the same entity, those that name nobody, those missing.
-said AS (
-  SELECT b.snapshot, b.by_rule, r.run, r.domain, r.fact,
-         CASE WHEN r.status IN ('error', 'unanswered') THEN 'missing'
-              WHEN coalesce(m.entity, j.entity) IS NOT NULL THEN 'entity'
-              WHEN m.reason IS NOT NULL OR coalesce(j.named, false) OR r.status = 'refused' THEN 'none'
-              ELSE 'missing' END AS kind,
-         CASE WHEN r.status NOT IN ('error', 'unanswered') THEN coalesce(m.entity, j.entity) END AS entity,
-         count(*) AS times, count(*) FILTER (WHERE r.sample = b.first_sample) AS firsts
-  FROM based AS b
-  JOIN facts AS f ON f.snapshot = b.snapshot
-  JOIN responses AS r ON r.fact = f.fact
-  LEFT JOIN matches AS m ON b.judged_by = 'match' AND m.response_digest = r.response_digest AND m.fact = r.fact
-        AND m.candidates_digest = f.candidates_digest
-  LEFT JOIN judgments AS j ON b.judged_by <> 'match' AND j.judge = b.judged_by AND j.run = r.run
-        AND j.question = r.question AND j.sample = r.sample
-  WHERE r.counted
-  GROUP BY ALL
+  SELECT s.snapshot,
+         CASE WHEN a.by_rule IN ('latest', 'study') THEN a.by_rule ELSE error('There is no rule ' || a.by_rule || '.') END AS by_rule
+  FROM asked AS a CROSS JOIN spanning(known_at := known_at) AS s
 ),
 days AS (
   SELECT c.fact, c.from_day AS day FROM based AS b JOIN coverage AS c ON c.snapshot = b.snapshot AND c.rule = b.by_rule
@@ -71,7 +45,7 @@ judged AS (
   SELECT a.run, a.domain, a.fact, c.from_day, c.to_day, c.covered,
          CASE WHEN a.kind = 'missing' THEN 0 ELSE a.times END AS rated, a.kind = 'missing' AND a.firsts > 0 AS missing,
          a.times, a.firsts, s.standing, s.certain, coalesce(s.possible, false) AS possible
-  FROM said AS a
+  FROM said(known_at := known_at, judge := judge, sample := sample) AS a
   JOIN covered AS c ON c.fact = a.fact
   LEFT JOIN stood AS s ON s.fact = a.fact AND s.entity = a.entity AND s.from_day = c.from_day
 ),
