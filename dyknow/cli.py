@@ -7,6 +7,7 @@ import click
 
 from dyknow.commands import (
     adjudicating,
+    aligning,
     asking,
     comparing,
     discovering,
@@ -68,6 +69,7 @@ for _command in (
     judging.why,
     judging.sql,
     adjudicating.judge,
+    aligning.align,
     pages.evaluate,
     pages.report,
 ):
