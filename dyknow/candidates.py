@@ -7,7 +7,7 @@ of :mod:`dyknow.names`. A fact's names are compiled once.
 import csv
 import hashlib
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Final, NamedTuple
@@ -43,6 +43,7 @@ class Names(NamedTuple):
 
     forms: dict[str, Form]
     longest: int  # words of the longest form
+    begin: frozenset[str]  # first words of full names
     full: dict[int, list[str]]  # words in a name -> keys of full names, for misspellings
     parts: dict[str, tuple[str, ...]]  # key of a full name -> its words
     given: dict[str, tuple[str, ...]]  # entity -> the words of its label
@@ -53,9 +54,9 @@ class Names(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def compiled(candidates: tuple[Candidate, ...]) -> Names:
-    """Return the names of a fact's candidates, compiled once."""
-    named = [_named(candidate) for candidate in candidates]
+def compiled(candidates: tuple[Candidate, ...], aliases: bool = True) -> Names:
+    """Return the names of a fact's candidates, compiled once, with or without the reviewed aliases."""
+    named = [_named(candidate, load_aliases() if aliases else {}) for candidate in candidates]
     found = forms(named)
     full: dict[int, list[str]] = {}
     parts: dict[str, tuple[str, ...]] = {}
@@ -71,6 +72,7 @@ def compiled(candidates: tuple[Candidate, ...]) -> Names:
     return Names(
         found,
         longest,
+        frozenset(words(form.alias)[0].key for form in found.values() if form.rule <= Rule.FORM and form.size > 1),
         full,
         parts,
         given,
@@ -81,8 +83,7 @@ def compiled(candidates: tuple[Candidate, ...]) -> Names:
     )
 
 
-def _named(candidate: Candidate) -> Named:
-    known = load_aliases()
+def _named(candidate: Candidate, known: Mapping[str, tuple[str, ...]]) -> Named:
     given = (*candidate.labels[1:], *known.get(candidate.entity, ()))
     listed = (name for label in candidate.labels for name in known.get(label, ()))
     label = candidate.labels[0] if candidate.labels else ""

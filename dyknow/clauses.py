@@ -56,7 +56,7 @@ class Clauses:
         if at == 0:
             return True
         gap = self.gaps[at]
-        if not _HARD.search(gap):
+        if gap == " " or not _HARD.search(gap):
             return False
         before = self.words[at - 1]
         short = len(before.key) == 1 or (before.capital and before.key in word_list("abbreviations"))
@@ -65,7 +65,11 @@ class Clauses:
     def soft(self, at: int) -> bool:
         """Tell whether a word and the one before may belong to one name."""
         gap = self.gaps[at]
-        if at == 0 or self.hard(at) or _APART.search(gap):
+        if at == 0:
+            return False
+        if gap == " ":
+            return True
+        if self.hard(at) or _APART.search(gap):
             return False
         return "," not in gap or self.words[at].key in _SUFFIXES
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import duckdb
 
-from dyknow.match import FUZZY_LEAST
+from dyknow.match import CUTOFFS
 from dyknow.results import run_sql
 from dyknow.scaffold import answer_of
 from kg.resources import query
@@ -170,7 +170,7 @@ def _of_reading(one: Response) -> Iterable[Sign]:
     elif one.rule == "misspelt":
         score = 100.0 if one.score is None else one.score
         near, far = _MISSPELT
-        share = min(1.0, max(0.0, (100 - score) / (100 - FUZZY_LEAST)))
+        share = min(1.0, max(0.0, (100 - score) / (100 - CUTOFFS.name)))
         yield Sign(near + share * (far - near), f"misspelt, similarity {score:.0f}")
     elif (weight := _RULES.get(one.rule or "", _OTHER)) > 0:
         yield Sign(weight, f"read by {one.rule}")

@@ -103,7 +103,7 @@ class Named(NamedTuple):
     first_day: int | None
 
 
-@lru_cache(maxsize=1 << 16)
+@lru_cache(maxsize=1 << 12)
 def fold(word: str) -> str:
     """Strip accents and case, and every sign that is no letter or digit.
 
@@ -128,18 +128,23 @@ def sound(key: str) -> str:
     return key
 
 
-def words(text: str) -> list[Word]:
-    """Split a text into words whose spans refer to it.
+@lru_cache(maxsize=1 << 16)
+def _reading(word: str) -> tuple[str, bool]:
+    """Return a word's key and whether it is written like a name: with a capital, or in letters that know none."""
+    return fold(word), word[0].isalpha() and not word[0].islower()
+
+
+def words(text: str, start: int = 0) -> list[Word]:
+    """Split a text into words whose spans refer to it, from a place on that is between two words.
 
     >>> [word.key for word in words("Côte d’Ivoire: A.C. Milan")]
     ['cote', 'd', 'ivoire', 'a', 'c', 'milan']
     """
     found = []
-    for match in _WORD.finditer(text):
-        key = fold(match.group())
+    for match in _WORD.finditer(text, start):
+        key, capital = _reading(match.group())
         if key:
-            sign = text[match.start()]
-            found.append(Word(match.start(), match.end(), key, sign.isalpha() and not sign.islower()))
+            found.append(Word(match.start(), match.end(), key, capital))
     return found
 
 

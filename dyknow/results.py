@@ -18,7 +18,7 @@ import orjson
 
 from dyknow import benchmark, named
 from dyknow.journal import RunInfo, find_runs, judgments, standing_judgments
-from dyknow.match import ALIASES_DIGEST, MATCHER_VERSION
+from dyknow.match import ALIASES_DIGEST, MATCHER_VERSION, PARAMETERS
 from dyknow.models import presets
 from dyknow.rows import Asked, MatchKey, asked_of, edit_rows, likelihood_rows, match_row, response_rows, run_row, sha256
 from kg import identity
@@ -51,7 +51,7 @@ TABLES: Final = (
 
 # Written so that clients of the whole 1.x line read the file.
 _STORAGE: Final = "v1.0.0"
-_MATCHER: Final = ("names", "scaffold", "clauses", "handover", "candidates", "match")
+_MATCHER: Final = ("names", "scaffold", "clauses", "handover", "candidates", "spans", "match")
 _COLUMN_TYPES: Final = (
     "SELECT column_name, data_type FROM duckdb_columns() WHERE database_name = 'made' AND table_name = ?"
     " ORDER BY column_index"
@@ -64,8 +64,8 @@ _JUDGMENT_COLUMNS: Final = (
     "run", "question", "sample", "judge", "named", "entity", "verdict", "start", "as_of", "reason", "note", "time", "by",
 )  # fmt: skip
 _MATCH_COLUMNS: Final = (
-    "response_digest, fact, candidates_digest, matcher_version, entity, reason, span_start, span_end, matched, alias,"
-    " match_rule, score"
+    "response_digest, fact, candidates_digest, matcher_version, matcher_parameters, entity, reason, span_start,"
+    " span_end, matched, alias, match_rule, score"
 )
 
 
@@ -184,10 +184,10 @@ def _code_digest() -> str:
 
 @cache
 def _matcher_digest() -> str:
-    """Return a digest of the matcher's code and words: a rule that changed must not find old matches kept."""
+    """Return a digest of the matcher's code, words and parameters: what changed must not find old matches kept."""
     folder = Path(__file__).parent
     files = [folder / f"{name}.py" for name in _MATCHER] + [folder / "data" / "words.toml"]
-    return sha256(*(file.read_bytes() for file in files))
+    return sha256(PARAMETERS.encode(), *(file.read_bytes() for file in files))
 
 
 def _timeline_key(snapshot: Snapshot) -> str:

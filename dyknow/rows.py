@@ -9,7 +9,7 @@ import orjson
 
 from dyknow import benchmark, named
 from dyknow.journal import RunInfo, edits, key_of, likelihoods, questions, responses
-from dyknow.match import MATCHER_VERSION, Candidate, candidates_digest, match
+from dyknow.match import MATCHER_VERSION, PARAMETERS, Candidate, candidates_digest, match
 from dyknow.models import presets
 from kg.answers import NameRow
 
@@ -191,12 +191,13 @@ def match_row(key: MatchKey, row: Mapping[str, Any], asked: Asked) -> dict[str, 
     about = {"response_digest": digest, "fact": fact, "candidates_digest": candidates}
     if "entity" in row:
         label = {"matched": "", "alias": row["label"] or "", "match_rule": "named", "score": None}
-        spans = {"span_start": None, "span_end": None, "matcher_version": named.VERSION}
+        spans = {"span_start": None, "span_end": None, "matcher_version": named.VERSION, "matcher_parameters": None}
         return {**about, "entity": row["entity"], "reason": row["reason"], **label, **spans}
     found = match(row["text"] or "", row["prompt"] or "", asked.candidates, asked.subject, asked.office)
     return {
         **about,
         "matcher_version": MATCHER_VERSION,
+        "matcher_parameters": PARAMETERS,
         "entity": found.entity,
         "reason": str(found.reason),
         "span_start": found.start,

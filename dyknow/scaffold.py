@@ -59,14 +59,11 @@ def answer_of(text: str, prompt: str) -> Answer:
     """
     given = _prompt(prompt)
     clean = _blank(text)
-    found = words(clean)
-    start = 0
-    repeats = len(given.keys) > 0 and tuple(word.key for word in found[: len(given.keys)]) == given.keys
-    if repeats:
-        start = found[len(given.keys) - 1].end
-    elif glued := _glued(text, prompt):
-        repeats, start = True, glued
-        found = words(" " * start + clean[start:])
+    start = _answer_start(text, prompt)
+    repeats = start > 0
+    found = words(clean, start)
+    if not repeats and given.keys and tuple(word.key for word in found[: len(given.keys)]) == given.keys:
+        repeats, start = True, found[len(given.keys) - 1].end
     for marker in _ANSWERS.finditer(text, start):
         start = marker.end()
     if "<think>" in text[start:]:
@@ -82,21 +79,25 @@ def answer_of(text: str, prompt: str) -> Answer:
     return Answer(text, clean, start, end, inside, not fresh, cut, given.question)
 
 
-def _glued(text: str, prompt: str) -> int | None:
-    """Return where a text that repeats its prompt goes on without a blank, as in "held byFumio"; None: it does not.
+def _answer_start(text: str, prompt: str) -> int:
+    """Return where a text that repeats its prompt sign for sign goes on; 0: it does not.
 
-    >>> _glued("The office is held byFumio", "The office is held by"), _glued("It isn't", "It is")
-    (21, None)
+    It may go on without a blank, as in "held byFumio".
+
+    >>> _answer_start("The office is held byFumio", "The office is held by"), _answer_start("It isn't", "It is")
+    (21, 0)
     """
     place = 0
-    for sign in filter(str.strip, prompt):
-        while text[place : place + 1].isspace():
+    if text.startswith(prompt):
+        place = len(prompt)
+    else:
+        for sign in filter(str.strip, prompt):
+            while text[place : place + 1].isspace():
+                place += 1
+            if text[place : place + 1] != sign:
+                return 0
             place += 1
-        if text[place : place + 1] != sign:
-            return None
-        place += 1
-    more = text[place : place + 3]
-    return place if place and more[:1].isalpha() and more.replace("’", "'") != "n't" else None
+    return 0 if text[place : place + 3].replace("’", "'") == "n't" else place
 
 
 class _Prompt(NamedTuple):

@@ -37,6 +37,7 @@ ORDER = (
     "dyknow.clauses",
     "dyknow.handover",
     "dyknow.candidates",
+    "dyknow.spans",
     "dyknow.match",
     "dyknow.published",
     "dyknow.named",

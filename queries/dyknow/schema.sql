@@ -103,13 +103,14 @@ COMMENT ON COLUMN responses.seconds IS 'how long it took: its own time, or its s
 COMMENT ON COLUMN responses.server IS 'the server that answered';
 COMMENT ON COLUMN responses.response_digest IS 'SHA-256 of prompt and text';
 
-CREATE TABLE matches (response_digest VARCHAR, fact VARCHAR, candidates_digest VARCHAR, matcher_version VARCHAR, entity VARCHAR,
+CREATE TABLE matches (response_digest VARCHAR, fact VARCHAR, candidates_digest VARCHAR, matcher_version VARCHAR, matcher_parameters VARCHAR, entity VARCHAR,
   reason VARCHAR, span_start INTEGER, span_end INTEGER, matched VARCHAR, alias VARCHAR, match_rule VARCHAR, score DOUBLE);
 COMMENT ON TABLE matches IS 'which entity a text names as its answer; does not depend on a date';
 COMMENT ON COLUMN matches.response_digest IS 'the response';
 COMMENT ON COLUMN matches.fact IS 'the fact it answers';
 COMMENT ON COLUMN matches.candidates_digest IS 'the names it was matched to';
 COMMENT ON COLUMN matches.matcher_version IS 'the matcher';
+COMMENT ON COLUMN matches.matcher_parameters IS 'its cut-offs for misspelt names, and the version of rapidfuzz that measures them';
 COMMENT ON COLUMN matches.entity IS 'the entity; NULL: none';
 COMMENT ON COLUMN matches.reason IS 'matched, or why it names none';
 COMMENT ON COLUMN matches.span_start IS 'where the matched words begin in the text';
