@@ -1,5 +1,6 @@
 """Methods that leave a model as it is and put text before its questions."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -162,6 +163,15 @@ def fitted(
         message = f"The question {question.id} with what belongs to it does not fit into {room.tokens} tokens."
         raise AlignError(message, hint="Take a model with a longer window.")
     return text
+
+
+def filled(template: str, **values: str) -> str:
+    """Return a template with its {names} replaced, all at once: what is put in is not read again.
+
+    >>> filled("{fact} {question}", fact="{question}", question="Who?")
+    '{question} Who?'
+    """
+    return re.sub("|".join(rf"\{{{name}\}}" for name in values), lambda found: values[found.group()[1:-1]], template)
 
 
 def style_of(model: Model) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from dyknow.align import pool
 from dyknow.align.base import Aligned, EditReport, EditRequest, Progress, Settings
 from dyknow.align.choices import chosen, one_of
-from dyknow.align.context import FOLLOWS, TextAligned, Told, fitted, room_of, style_of
+from dyknow.align.context import FOLLOWS, TextAligned, Told, filled, fitted, room_of, style_of
 from dyknow.align.documents import Document, chunks, of_texts
 from dyknow.align.embedding import MINILM, Embedder, load_embedder
 from dyknow.align.pool import bare, mentions, sentence
@@ -124,8 +124,7 @@ class _Showing:
 
         def render(parts: Sequence[str]) -> str:
             ordered = parts if self._how.order == "first" else parts[::-1]
-            filled = self._template.replace("{question}", question.text, 1)
-            return filled.replace("{context}", "\n\n".join(ordered), 1)
+            return filled(self._template, question=question.text, context="\n\n".join(ordered))
 
         return Told(fitted(question, texts, render, self.room, cut=True))
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from dyknow.align import pool
 from dyknow.align.base import Aligned, EditReport, EditRequest, Progress, Settings, Wording
 from dyknow.align.choices import chosen, one_of
-from dyknow.align.context import FOLLOWS, TextAligned, Told, fitted, room_of, style_of
+from dyknow.align.context import FOLLOWS, TextAligned, Told, filled, fitted, room_of, style_of
 from dyknow.align.embedding import MINILM, load_embedder
 from dyknow.align.pool import Known, sentence
 from dyknow.align.scope import TESTS, Head, Scope, Test, Tuned, cosine, train, tune
@@ -154,8 +154,7 @@ class _Memory:
         fact = sentence(request.prompt.text, request.target)
 
         def render(_: Sequence[str]) -> str:
-            # One pass, so that a brace in a name means nothing.
-            return self.template.replace("{fact}", fact).replace("{question}", question.text)
+            return filled(self.template, fact=fact, question=question.text)
 
         return Told(fitted(question, (), render, self.room, cut=False), self.counterfactual)
 
