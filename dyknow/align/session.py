@@ -96,7 +96,7 @@ def run_id(job: Job, whole: bool) -> str:
     preset = "" if job.settings.preset == "recommended" else f"-{job.settings.preset}"
     options = "".join(f"-{key}-{value}" for key, value in sorted(job.settings.options.items()))
     since = f"-{job.since}" if job.since else ""
-    return f"{job.base.id}+{job.method}{since}-{job.as_of}{preset}{options}{part}{seed}{'' if whole else '-edits'}"
+    return f"{job.base.id}_{job.method}{since}-{job.as_of}{preset}{options}{part}{seed}{'' if whole else '-edits'}"
 
 
 def standing(folder: Path, job: Job) -> RunInfo | None:
