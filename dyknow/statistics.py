@@ -3,7 +3,8 @@
 Facts are what is drawn, so facts are what is drawn again: each resample takes as many facts as there are, with
 replacement, and with a fact all of its answers. Sources: Efron, "Bootstrap methods: another look at the jackknife",
 1979 (percentile interval; Efron & Tibshirani, 1993, chapter 13); Clopper & Pearson, 1934 (exact bounds where hits or
-misses are few); Wilson, 1927; McNemar, 1947 (exact form); Holm, 1979.
+misses are few: unlike Wilson's, 1927, they never hold the truth less often than they say); McNemar, 1947 (exact form);
+Holm, 1979.
 
 The module loads numpy: import it inside functions where the command line's start would feel it.
 """
@@ -11,7 +12,6 @@ The module loads numpy: import it inside functions where the command line's star
 import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from statistics import NormalDist
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -155,22 +155,6 @@ def _at_most(hits: int, n: int, share: float) -> float:
         for k in range(hits + 1)
     )
     return math.fsum(map(math.exp, logs))
-
-
-def wilson(hits: float, n: int, level: float = LEVEL) -> Interval | None:
-    """Return Wilson's score interval of a share of n; None where n is 0.
-
-    >>> [round(bound, 4) for bound in wilson(81, 130)]
-    [0.5374, 0.7017]
-    """
-    if not n:
-        return None
-    z = NormalDist().inv_cdf((1 + level) / 2)
-    share = hits / n
-    middle = share + z * z / (2 * n)
-    half = z * (share * (1 - share) / n + z * z / (4 * n * n)) ** 0.5
-    scale = 1 + z * z / n
-    return Interval(max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale))
 
 
 def paired_bootstrap(

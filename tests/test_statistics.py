@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from dyknow import statistics
-from dyknow.statistics import bootstrap, clopper_pearson, holm, mcnemar, paired_bootstrap, resamples, wilson
+from dyknow.statistics import bootstrap, clopper_pearson, holm, mcnemar, paired_bootstrap, resamples
 
 
 def _binary(hits: int, n: int) -> np.ndarray:
@@ -112,9 +112,6 @@ def test_exact_bounds_agree_with_scipys(n: int) -> None:
     for hits in {0, 1, n // 3, n // 2, n - 1, n}:
         theirs = stats.binomtest(hits, n).proportion_ci(0.95, "exact")
         assert clopper_pearson(hits, n) == pytest.approx((theirs.low, theirs.high), abs=1e-9)
-        theirs = stats.binomtest(hits, n).proportion_ci(0.9, "wilson")
-        assert wilson(hits, n, 0.9) == pytest.approx((theirs.low, theirs.high), abs=1e-9)
-    assert wilson(0, 0) is None
     assert clopper_pearson(1.5, 7) == (clopper_pearson(1, 7).lower, clopper_pearson(2, 7).upper)
     assert clopper_pearson(3 * (2 / 3), 7) == clopper_pearson(2, 7)
 
@@ -188,8 +185,8 @@ def test_intervals_hold_the_truth(n: int, share: float) -> None:
     own = generator.beta(4 * share, 4 * (1 - share), (n, 2000))
     hits = generator.binomial(3, own).astype(float)
     lower, upper = bootstrap(hits, np.full_like(hits, 3.0))
-    assert 0.9 < np.mean((lower <= share) & (share <= upper)) <= 1
+    assert 0.93 < np.mean((lower <= share) & (share <= upper)) <= 1
     binary = (generator.random((n, 2000)) < share).astype(float)
     lower, upper = bootstrap(binary, np.ones_like(binary))
-    assert 0.9 < np.mean((lower <= share) & (share <= upper)) <= 1
+    assert 0.93 < np.mean((lower <= share) & (share <= upper)) <= 1
     assert math.isfinite(float(upper.max()))
