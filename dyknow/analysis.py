@@ -461,9 +461,10 @@ def why(
     """Return what explains the verdict of one response.
 
     Raises:
-        UsageError: the run, or its question, is not there.
+        UsageError: the run, or its question, is not there; or the judge has judged nothing of it.
+        QueryError: the judge judged for another day.
     """
-    _chosen(connection, "match", [run])
+    _chosen(connection, judge, [run])
     snapshot_for(connection, as_of, known_at)
     values = {"run": run, "question": question, "as_of": as_of, "known_at": known_at, "judge": judge, "rule": rule}
     table = run_sql(connection, query("dyknow/why.sql"), values)

@@ -9,6 +9,9 @@ FACTS = {
     "Q38/P6": ("countries", "Italy"),
     "Q36/P6": ("countries", "Poland"),
     "Q11571/P54": ("athletes", "Cristiano Ronaldo"),
+    "Q10514/P54": ("athletes", "Fernando Alonso"),
+    "Q357984/P54": ("athletes", "Kevin De Bruyne"),
+    "Q969725/P54": ("athletes", "Harry Kane"),
 }
 
 

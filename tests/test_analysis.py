@@ -129,6 +129,13 @@ def test_why_names_words_alias_rule_statement_and_digest(small: duckdb.DuckDBPyC
     assert why(small, "alpha", "Q36/P6#1", "2023-12-12").verdict == "up-to-date"
 
 
+def test_why_asks_who_judged(published: duckdb.DuckDBPyConnection) -> None:
+    question = "Q38/P35#contextualized"
+    assert why(published, "gpt2-xl", question, "2023-12-18", judge="published").verdict == "irrelevant"
+    with pytest.raises(UsageError, match="No run holds verdicts of the judge anna"):
+        why(published, "gpt2-xl", question, "2023-12-18", judge="anna")
+
+
 def test_what_changed_between_two_dates(small: duckdb.DuckDBPyConnection) -> None:
     [row] = changes(small, "alpha", "2023-12-12", "2023-12-18")
     assert (row.subject, row.answer, row.before, row.after) == (

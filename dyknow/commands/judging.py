@@ -7,7 +7,6 @@ from dyknow import analysis, results
 from dyknow.analysis import RELEASE, Explanation, Moment
 from dyknow.commands.common import (
     Places,
-    as_of_option,
     as_of_or_release_option,
     colour,
     command,
@@ -225,17 +224,22 @@ def _one_decimal(value: object) -> object:
     return round(value, 1) if isinstance(value, float) else value
 
 
-@command(epilog=example("dyknow why gpt2-xl 'Q38/P35#contextualized' --as-of 2023-12-18"))
+@command(
+    epilog=example(
+        "dyknow why gpt2-xl 'Q38/P35#contextualized' --as-of 2023-12-18",
+        "dyknow why gpt2-xl 'Q38/P35#contextualized' --as-of release",
+    )
+)
 @click.argument("run_name", metavar="RUN")
 @click.argument("question")
-@as_of_option()
+@as_of_or_release_option
 @known_at_option
 @judge_option
 @rule_option
 @format_option
 @places("snapshots", "runs", "database")
 def why(
-    run_name: str, question: str, as_of: Day, known_at: str | None, judge: str, rule: str, form: Format, places: Places
+    run_name: str, question: str, as_of: str, known_at: str | None, judge: str, rule: str, form: Format, places: Places
 ) -> None:
     """Explain one verdict: what was said, what was read in it, and which statement it rests on.
 
@@ -243,14 +247,16 @@ def why(
     """
     known_runs(places, (run_name,))
     with results_of(places) as connection:
-        found = analysis.why(connection, run_name, question, format_day(as_of), known_at, judge=judge, rule=rule)
+        if as_of == RELEASE:
+            as_of = _note_releases(connection, known_at, [run_name])[0].day
+        found = analysis.why(connection, run_name, question, as_of, known_at, judge=judge, rule=rule)
     if form == "table":
-        show(Listing(("what", "value"), _explained(found, format_day(as_of))), form)
+        show(Listing(("what", "value"), _explained(found, as_of)), form)
         return
     values = {name: value for name, value in found._asdict().items()}
     for name in ("from_day", "to_day", "start_day", "end_day"):
         values[name] = day_text(values[name])
-    values = {"as_of": format_day(as_of), "judge": judge, "rule": rule, **values, "up_to_date": list(found.up_to_date)}
+    values = {"as_of": as_of, "judge": judge, "rule": rule, **values, "up_to_date": list(found.up_to_date)}
     if form == "json":
         emit(as_json(values))
     else:

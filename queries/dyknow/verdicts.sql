@@ -6,6 +6,8 @@
 --                where the judge names nobody at all
 --      rule      'latest' or 'study'
 -- Out: one row a run, question and sample, with all that explains the verdict. answer is what "the same answer" compares.
+--      certain: no choice of days inside the spans would change it. possible: some choice makes the answer up-to-date, be
+--      it that of a holder whose successor may not have begun.
 CREATE OR REPLACE MACRO verdicts(as_of, known_at := NULL, judge := 'match', rule := 'latest') AS TABLE
 WITH based AS (
   SELECT m.*, CAST(judge AS VARCHAR) AS judged_by FROM moments(as_of, known_at := known_at, rule := rule) AS m
@@ -59,5 +61,7 @@ SELECT v.run, v.question, v.fact, v.domain, v.subject, v.phrasing, v.counted, v.
        CASE WHEN v.verdict IN ('up-to-date', 'outdated') THEN coalesce(v.entity, v.judged_start, 'unknown') END AS answer,
        CASE WHEN v.status = 'refused' THEN 'refusal' WHEN v.standing = 'not asked' THEN 'national team' ELSE v.reason END AS reason,
        v.entity, v.label, v.matched, v.alias, v.match_rule, v.score, v.standing, v.from_day, v.to_day, v.start_day, v.end_day,
-       v.statement, v.snapshot, v.digest AS snapshot_digest, v.matcher_version, v.text, v.on_date
+       v.statement, v.snapshot, v.digest AS snapshot_digest, v.matcher_version, v.text, v.on_date,
+       v.verdict = 'up-to-date' OR (v.verdict = 'outdated' AND NOT coalesce(v.certain, true) AND v.start_day IS NOT NULL)
+         AS possible
 FROM judged AS v;
