@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -368,7 +369,7 @@ _HEADINGS: Final = {
 
 
 def _show_flips(found: "Flips", everything: bool) -> None:
-    columns = ("fact", "answer", f"{found.before}", f"{found.before} by {found.known_after}", f"{found.after}", "right")
+    columns = ("fact", "answer", "verdict", "right")
     parts: list[Any] = []
     for cause, heading in _HEADINGS.items():
         own = [flip for flip in found.flips if flip.cause.value == cause]
@@ -379,13 +380,26 @@ def _show_flips(found: "Flips", everything: bool) -> None:
         if len(shown) < len(own):
             note(f"{heading}: {len(own) - len(shown)} more; --all lists them.")
     emit("\n".join(parts))
+    note(
+        f"verdict, right: on {found.before} by {found.known_before} → on {found.before} by {found.known_after} → on "
+        f"{found.after} by {found.known_after}; what does not change stands once."
+    )
 
 
 def _flip_row(flip: "Flip") -> tuple[object, ...]:
     fact = ", ".join(filter(None, (flip.subject, flip.office)))
     sides = (flip.right_then, flip.right_between, flip.right_now)
-    shown = dict.fromkeys("; ".join(one.label for one in side) or "–" for side in sides)
-    return fact, flip.answer, flip.then, flip.between, flip.now, " → ".join(shown)
+    rights = ["; ".join(one.label for one in side) or "–" for side in sides]
+    return fact, flip.answer, _course((flip.then, flip.between, flip.now)), _course(rights)
+
+
+def _course(steps: Sequence[str]) -> str:
+    """Return steps with arrows between those that differ.
+
+    >>> _course(["a", "a", "b"])
+    'a → b'
+    """
+    return " → ".join(step for step, _ in groupby(steps))
 
 
 def _right(one: "Right") -> str:
