@@ -30,7 +30,7 @@ class Job:
     Attributes:
         method: Its name in the table of methods.
         function: The method.
-        settings: How it works.
+        settings: How it works, as the user says; this is recorded.
         requests: The edits, in order.
         base: The run whose verdicts asked for them.
         as_of: The day the targets are up to date on.
@@ -38,6 +38,7 @@ class Job:
         of: How many edits there were to choose from.
         seed: Of the shuffle that chose them; None: all of them, in the benchmark's order.
         since: The earlier day that the model is moved from; None: the edits are what a run gets wrong.
+        equipped: The settings with what the method needs besides, such as documents; None: it needs nothing.
     """
 
     method: str
@@ -50,6 +51,7 @@ class Job:
     of: int
     seed: int | None = None
     since: str | None = None
+    equipped: Settings | None = None
 
 
 class Asking(NamedTuple):
@@ -121,7 +123,7 @@ def edit(model: Model, job: Job, asking: Asking, name: str) -> Outcome:
     """
     before = measures.observe(model, measures.probes())
     started = time.perf_counter()
-    aligned = job.function(model, job.requests, job.settings, asking.editing)
+    aligned = job.function(model, job.requests, job.equipped or job.settings, asking.editing)
     seconds = time.perf_counter() - started
     with aligned.applied() as edited:
         after = measures.observe(edited, measures.probes(), before)

@@ -394,7 +394,7 @@ def _equipped(job: session.Job, base: Base, as_of: Day, chosen: Chosen, places: 
     given = methods.knowledge(
         places.named(str(job.known_at)), base.benchmark, job.requests, as_of, prefix=base.prefix, documents=documents
     )
-    return replace(job, settings=methods.equipped(job.method, job.settings, given))
+    return replace(job, equipped=methods.equipped(job.method, job.settings, given))
 
 
 def _asking(base: Base, job: session.Job, places: Places, whole: bool) -> session.Asking:
