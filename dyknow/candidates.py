@@ -7,7 +7,7 @@ of :mod:`dyknow.names`. A fact's names are compiled once.
 import csv
 import hashlib
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Final, NamedTuple
@@ -51,6 +51,22 @@ class Names(NamedTuple):
     latest: str | None  # the entity whose first term began last
     national: frozenset[str]  # entities that are national teams
     teams: bool
+
+
+_KNOWN: Final[dict[tuple[int, bool], tuple[Sequence[Candidate], Names]]] = {}
+"""Names by the identity of a sequence of candidates, which stays alive here: hashing it anew for each text is dear."""
+
+
+def names_of(candidates: Sequence[Candidate], *, aliases: bool = True) -> Names:
+    """Return the names of a fact's candidates, with or without the reviewed aliases."""
+    if not isinstance(candidates, tuple):
+        return compiled(tuple(candidates), aliases)
+    found = _KNOWN.get((id(candidates), aliases))
+    if found is None or found[0] is not candidates:
+        if len(_KNOWN) >= 4096:
+            _KNOWN.clear()
+        found = _KNOWN[id(candidates), aliases] = candidates, compiled(candidates, aliases)
+    return found[1]
 
 
 @lru_cache(maxsize=1024)

@@ -2,7 +2,7 @@
 
 import re
 from enum import Enum, auto
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Final
 
@@ -13,6 +13,9 @@ _HARD: Final = re.compile(r"[.!?:;\n|•*]|\s[-–—]\s|[–—]")
 _APART: Final = re.compile(r"[()\[\]{}<>=/\"“”«»]")
 """Between two words that are no one name."""
 _SUFFIXES: Final = frozenset(("jr", "sr", "ii", "iii", "iv"))
+
+NEUTRAL: Final = word_list("titles") | word_list("roles") | word_list("plain") | word_list("demonyms")
+"""Words that may stand around a name and name nobody."""
 
 _DESCRIPTION: Final = 14
 """Most words of a description that a name follows after a comma: "the head of the Social Democrats, X"."""
@@ -28,6 +31,22 @@ def _offices() -> dict[str, frozenset[str]]:
     alike = [frozenset(line.split()) for line in word_lines("alike")]
     found = {word: kind for kind in kinds for word in kind}
     return {word: kind.union(*(other for other in alike if kind & other)) for word, kind in found.items()}
+
+
+@lru_cache(maxsize=1024)
+def _hard_gap(gap: str) -> bool:
+    return _HARD.search(gap) is not None
+
+
+@lru_cache(maxsize=1024)
+def _apart_gap(gap: str) -> bool:
+    return _APART.search(gap) is not None
+
+
+@lru_cache(maxsize=4096)
+def _asked(question: frozenset[str]) -> frozenset[str]:
+    """Return the offices among a question's words."""
+    return frozenset(word for word in question if word in _offices())
 
 
 class Place(Enum):
@@ -46,32 +65,34 @@ class Clauses:
         self.answer = answer
         self.words = answer.words
         self.question = question
-        self.asked = frozenset(word for word in question if word in _offices())
-        self.gaps = [answer.text[answer.start : self.words[0].start]] if self.words else []
-        for before, word in pairwise(self.words):
-            self.gaps.append(answer.text[before.end : word.start])
+        self.asked = _asked(question)
+        text = answer.text
+        self.gaps = [text[answer.start : self.words[0].start]] if self.words else []
+        self.gaps += [text[before.end : word.start] for before, word in pairwise(self.words)]
+        self._hard = [gap != " " and self._ends(at, gap) for at, gap in enumerate(self.gaps)]
+        self._soft = [gap == " " or self._joins(at, gap) for at, gap in enumerate(self.gaps)]
+        if self.words:
+            self._hard[0], self._soft[0] = True, False
 
-    def hard(self, at: int) -> bool:
-        """Tell whether a clause ends before a word."""
-        if at == 0:
-            return True
-        gap = self.gaps[at]
-        if gap == " " or not _HARD.search(gap):
+    def _ends(self, at: int, gap: str) -> bool:
+        if not _hard_gap(gap):
             return False
         before = self.words[at - 1]
         short = len(before.key) == 1 or (before.capital and before.key in word_list("abbreviations"))
         return gap.strip(" ,") != "." or not short
 
-    def soft(self, at: int) -> bool:
-        """Tell whether a word and the one before may belong to one name."""
-        gap = self.gaps[at]
-        if at == 0:
-            return False
-        if gap == " ":
-            return True
-        if self.hard(at) or _APART.search(gap):
+    def _joins(self, at: int, gap: str) -> bool:
+        if self._hard[at] or _apart_gap(gap):
             return False
         return "," not in gap or self.words[at].key in _SUFFIXES
+
+    def hard(self, at: int) -> bool:
+        """Tell whether a clause ends before a word."""
+        return self._hard[at]
+
+    def soft(self, at: int) -> bool:
+        """Tell whether a word and the one before may belong to one name."""
+        return self._soft[at]
 
     def hyphen(self, at: int) -> bool:
         """Tell whether a hyphen joins a word to the one before."""
@@ -215,16 +236,7 @@ class Clauses:
         key = word.key
         if key in word_list("relations"):
             return False
-        return (
-            key == "s"
-            or key.isdigit()
-            or key in word_list("plain")
-            or key in word_list("titles")
-            or key in word_list("roles")
-            or key in word_list("demonyms")
-            or key in word_list("particles")
-            or key in self.question
-        )
+        return key == "s" or key.isdigit() or key in NEUTRAL or key in word_list("particles") or key in self.question
 
 
 def _to_team(lead: list[Word], at: int) -> bool:

@@ -25,6 +25,10 @@ _TAKES: Final = word_list("takes")
 _PRESENT: Final = word_list("present")
 
 
+_TELLING: Final = _PAST | _NOT | _GAVE_WAY | _LEFT | frozenset(("no", "t", "until"))
+"""Without one of these words a text says of nobody that he has gone."""
+
+
 class Gone(StrEnum):
     """What a text says of a name it gives as an answer."""
 
@@ -40,12 +44,16 @@ class Handover:
         self._clauses = clauses
         self._words = clauses.words
         self._gaps = clauses.gaps
+        brackets = any("(" in gap for gap in clauses.gaps)
+        self._told = brackets or not _TELLING.isdisjoint(word.key for word in clauses.words)
 
     def gone(self, first: int, last: int, least: int = 0) -> Gone | None:
         """Tell whether the holder named by words ``first`` to ``last`` is said to hold the office no more.
 
         Words before ``least`` are about another name.
         """
+        if not self._told:
+            return None
         before = [word.key for word in self._lead(first, least)]
         lead = set(before)
         if lead & {"previously", "formerly"} or self._past_player(before, last):

@@ -141,10 +141,11 @@ def words(text: str, start: int = 0) -> list[Word]:
     ['cote', 'd', 'ivoire', 'a', 'c', 'milan']
     """
     found = []
+    make, kind = tuple.__new__, Word  # half the time of calling Word
     for match in _WORD.finditer(text, start):
-        key, capital = _reading(match.group())
+        key, capital = _reading(match[0])
         if key:
-            found.append(Word(match.start(), match.end(), key, capital))
+            found.append(make(kind, (*match.span(), key, capital)))
     return found
 
 

@@ -23,6 +23,9 @@ _ENDS: Final = re.compile(
     r"^\s*(?:USER|User|Human|### \w+)\s*:|^\s*(?:user|human)\s*$",
     re.MULTILINE,
 )
+_MARKED: Final = re.compile(r"[\[<#]|[Aa]ssistant|ASSISTANT|[Uu]ser|USER|[Hh]uman|model")
+"""Without one of these a text has no marks of turns."""
+
 _STOPS: Final = (".", "!", "?", '"', "”", ")", ":", "…", ";")
 
 
@@ -33,6 +36,7 @@ _TAGS: Final = re.compile(
     r"</?[a-zA-Z][a-zA-Z0-9_]*(?:\s[^<>\n]{0,80})?/?>|&(?:[a-zA-Z]{2,8}|#\d{1,5});|\\(?:boxed|text|textbf|mathbf|mathrm)\b|\[(?:MASK|BLANK|mask|blank)\]"
 )
 _NICKNAME: Final = re.compile(r"(?<=\w )([\"“”'‘][^\W\d_][\w.-]{1,14}[\"“”'’])(?= (?:[^\W\d_a-z]|d[aeiou]s? ))")
+_QUOTE: Final = re.compile("[\"“”'‘’] ")
 _NEWLINE: Final = re.compile(r"\\n")
 
 
@@ -64,19 +68,26 @@ def answer_of(text: str, prompt: str) -> Answer:
     found = words(clean, start)
     if not repeats and given.keys and tuple(word.key for word in found[: len(given.keys)]) == given.keys:
         repeats, start = True, found[len(given.keys) - 1].end
+    end, inside = len(text), found
+    if _MARKED.search(text, start):
+        start, end = _between(text, clean, start)
+        inside = [word for word in found if word.start >= start and word.end <= end]
+    cut = end == len(text) and bool(inside) and not clean[start:end].rstrip().endswith(_STOPS)
+    fresh = not repeats and bool(inside) and given.keys[:3] == tuple(word.key for word in inside[:3])
+    return Answer(text, clean, start, end, inside, not fresh, cut, given.question)
+
+
+def _between(text: str, clean: str, start: int) -> tuple[int, int]:
+    """Return where the answer begins and ends among the marks of turns and thoughts from a place on."""
     for marker in _ANSWERS.finditer(text, start):
         start = marker.end()
     if "<think>" in text[start:]:
-        start = len(text)
+        return len(text), len(text)
     stop = _ENDS.search(text, start)
     while stop is not None and not clean[start : stop.start()].strip():
         start = stop.end()
         stop = _ENDS.search(text, start)
-    end = stop.start() if stop else len(text)
-    inside = [word for word in found if word.start >= start and word.end <= end]
-    cut = stop is None and bool(inside) and not clean[start:end].rstrip().endswith(_STOPS)
-    fresh = not repeats and bool(inside) and given.keys[:3] == tuple(word.key for word in inside[:3])
-    return Answer(text, clean, start, end, inside, not fresh, cut, given.question)
+    return start, stop.start() if stop else len(text)
 
 
 def _answer_start(text: str, prompt: str) -> int:
@@ -122,7 +133,7 @@ def _blank(text: str) -> str:
     if "<" in text or "&" in text or "\\" in text or "[" in text:
         text = _TAGS.sub(_spaces, text)
         text = _NEWLINE.sub("\n\n", text)
-    return _NICKNAME.sub(_spaces, text)
+    return _NICKNAME.sub(_spaces, text) if _QUOTE.search(text) else text
 
 
 def _spaces(found: re.Match[str]) -> str:

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from rapidfuzz import fuzz, process
 
 from dyknow.candidates import FUZZY_LETTERS, Names
-from dyknow.clauses import Clauses
+from dyknow.clauses import NEUTRAL, Clauses
 from dyknow.names import Form, Rule, is_numeral, sound, word_list, words
 from dyknow.scaffold import Answer
 
@@ -46,19 +46,18 @@ class Runs:
 
     def all(self) -> Iterable[Run]:
         """Yield the runs in their order."""
-        at = 0
+        at, begin = 0, self.names.begin
         while at < len(self.words):
-            end = self._run_end(at)
-            if end == at:
-                run = self._written_small(at)
-                if run is None:
-                    at += 1
-                    continue
-            else:
+            end = at + 1
+            if self.like_name(at):
+                end = self._run_end(at)
                 run = self._resolve(at, end)
+            else:
+                run = self._written_small(at) if self.words[at].key in begin else None
             if run is not None:
                 yield run
-            at = max(end, run.last if run else at + 1)
+                end = max(end, run.last)
+            at = end
 
     def like_name(self, at: int) -> bool:
         """Tell whether a word may belong to a name."""
@@ -68,9 +67,7 @@ class Runs:
         return word.key not in word_list("plain") and not word.key.isdigit() and not self.clauses.owned(at)
 
     def _run_end(self, at: int) -> int:
-        """Return where the run that starts at a word ends; the same place where none starts."""
-        if not self.like_name(at):
-            return at
+        """Return where the run that starts at a word ends."""
         end = at + 1
         while end < len(self.words) and self.clauses.soft(end):
             if self.like_name(end) or self.clauses.hyphen(end):
@@ -87,8 +84,6 @@ class Runs:
     def _written_small(self, at: int) -> Run | None:
         """Find a full name of several words written without capitals."""
         key, found = self.words[at].key, None
-        if key not in self.names.begin:
-            return None
         for end in range(at + 1, min(at + 5, len(self.words))):
             if not self.clauses.soft(end):
                 break
@@ -104,16 +99,14 @@ class Runs:
         key = word.key
         if len(key) == 1 and at > 0 and key != "m" and self.answer.text[word.end : word.end + 1] == ".":
             return False
-        return (
-            key in self.question
-            or key in word_list("titles")
-            or key in word_list("roles")
-            or key in word_list("plain")
-            or key in word_list("demonyms")
-        )
+        return key in NEUTRAL or key in self.question
 
     def _resolve(self, first: int, last: int) -> Run | None:
         """Find whose name a run is; None where it is no name at all."""
+        if last - first == 1:
+            key = self.words[first].key
+            if key not in self.names.forms and key not in self.names.begin and self.neutral(first):
+                return None
         found = self._beyond(first, last) or self._whole(first, last) or self._inside(first, last)
         if found is not None:
             return found
@@ -134,7 +127,7 @@ class Runs:
     def _form(self, first: int, last: int) -> Form | None:
         """Look a span up; words of the question alone are nobody's name."""
         span = self.words[first:last]
-        form = self.names.forms.get("".join(word.key for word in span))
+        form = self.names.forms.get("".join([word.key for word in span]) if last - first > 1 else span[0].key)
         return None if form is None or all(word.key in self.question for word in span) else form
 
     def _whole(self, first: int, last: int) -> Run | None:
