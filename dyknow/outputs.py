@@ -30,13 +30,14 @@ from dyknow.models.wire import split_thoughts
 from dyknow.run import about, default_id, listed, valid_id
 from kg.errors import DataError, RunError, UsageError
 
-Format = Literal["study", "edits", "named", "lm-eval", "inspect", "table"]
+Format = Literal["study", "edits", "named", "named-edits", "lm-eval", "inspect", "table"]
 
 
 NAMES: Final[Mapping[Format, str]] = {
     "study": "the study's result folders",
     "edits": "the study's outputs after editing",
     "named": "a table of figures without texts",
+    "named-edits": "tables of edited models, without texts",
     "lm-eval": "samples of lm-evaluation-harness",
     "inspect": "logs of Inspect",
     "table": "a table of answers",
@@ -79,6 +80,8 @@ def recognise(path: Path) -> Format:
 def _kind_of_folder(path: Path) -> Format | None:
     if (path / named.FILE).is_file():
         return "named"
+    if (path / "edits.csv").is_file() and (path / "answers.csv").is_file():
+        return "named-edits"
     found: dict[Format, list[Path]] = {"lm-eval": _lm_eval_paths(path), "inspect": _inspect_paths(path)}
     kinds = [kind for kind, files in found.items() if files]
     if len(kinds) > 1:

@@ -8,7 +8,7 @@ import click
 import orjson
 
 from dyknow import benchmark as benchmarks
-from dyknow import exports, named, outputs, published, published_edits, results
+from dyknow import exports, named, named_edits, outputs, published, published_edits, results
 from dyknow.commands.asking import find_run
 from dyknow.commands.common import (
     Group,
@@ -67,6 +67,7 @@ _IMPORT_HELP: Final = """Bring in answers that were given elsewhere, as runs.
                               model     its name; several become several runs
                               `dyknow export questions` lacks only text
       named.csv               figures without texts, of `dyknow export named`
+      edits.csv and so on     the same of edited models, of `export edits`
 """
 
 
@@ -76,6 +77,7 @@ _IMPORT_HELP: Final = """Bring in answers that were given elsewhere, as runs.
         "dyknow import DyKnow/models_output",
         "dyknow import editing/ROME/gpt2-xl",
         "dyknow import examples/published",
+        "dyknow import examples/editing",
         "dyknow import results/ --format lm-eval",
         "dyknow import logs/2026-01-05T10-00-00_dyknow.eval",
         "dyknow import answers.csv --title 'My model' --year 2025",
@@ -103,10 +105,11 @@ def import_(
     chosen = outputs.recognise(path) if form == "auto" else next(name for name in outputs.NAMES if name == form)
     if form == "auto":
         note(f"{path} holds {outputs.NAMES[chosen]}.")
-    if chosen in ("study", "edits", "named"):
+    if chosen in ("study", "edits", "named", "named-edits"):
         if file or title or year:
             raise UsageError(f"{outputs.NAMES[chosen]}: these name questions and models themselves.")
         importers = {"study": _import_published, "edits": _import_edits, "named": _import_named}
+        importers["named-edits"] = _import_named_edits
         importers[chosen](path, run_id, places)
         return
     bench = benchmarks.load(file)
@@ -134,6 +137,13 @@ def _import_named(path: Path, run_id: str | None, places: Places) -> None:
     if run_id:
         raise UsageError("A table of figures names its runs itself.", hint="Leave --run-id out.")
     for folder in named.import_named(path, places.runs):
+        emit(f"{folder}\n")
+
+
+def _import_named_edits(path: Path, run_id: str | None, places: Places) -> None:
+    if run_id:
+        raise UsageError("Tables of edited models name their runs themselves.", hint="Leave --run-id out.")
+    for folder in named_edits.import_edits(path, places.runs):
         emit(f"{folder}\n")
 
 
@@ -270,3 +280,18 @@ def export_named(file: Path, wanted: tuple[str, ...], places: Places) -> None:
         raise RunError(f"No imported run in {places.runs} has answers.", hint="Bring some in: dyknow import PATH")
     note(f"Wrote {count} rows.")
     emit(f"{file}\n")
+
+
+@export.command("edits", epilog=example("dyknow export edits examples/editing"))
+@click.argument("folder", type=click.Path(path_type=Path))
+@places("snapshots", "runs", "database")
+def export_edits(folder: Path, places: Places) -> None:
+    """Write what imported runs of edited models named and how it was labelled, without texts, as tables into FOLDER.
+
+    For texts that may not be shared: runs.csv, edits.csv and answers.csv, which `dyknow import FOLDER` reads.
+    """
+    with results.connect(places.runs, places.find(), places.database, note) as connection:
+        count = named_edits.write(connection, folder)
+    note(f"Wrote {count} answers.")
+    for name in named_edits.FILES:
+        emit(f"{folder / name}\n")
