@@ -47,6 +47,7 @@ class Rates(NamedTuple):
     outdated_interval: "Interval | None" = None
     irrelevant_interval: "Interval | None" = None
     up_to_date_lower_interval: "Interval | None" = None
+    up_to_date_upper_interval: "Interval | None" = None
 
     @property
     def mark(self) -> str:
@@ -417,7 +418,7 @@ def long_rows(scores: Scores) -> list[LongRow]:
     found = []
     for name, table in (("1", scores.table1), ("5", scores.table5)):
         for row in table:
-            for measure in ("up_to_date", "outdated", "irrelevant", "up_to_date_lower"):
+            for measure in ("up_to_date", "outdated", "irrelevant", "up_to_date_lower", "up_to_date_upper"):
                 figures = _figures(getattr(row, measure), getattr(row, f"{measure}_interval"))
                 found.append(LongRow(name, row.run, row.domain, measure, row.n, *figures))
     for own in scores.table2:

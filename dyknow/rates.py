@@ -29,28 +29,31 @@ class FactRow(NamedTuple):
     fact: str
     verdict: str | None  # under the soft constraint
     surely: bool | None
+    possibly: bool | None
     averaged_up_to_date: float | None
     averaged_outdated: float | None
     averaged_irrelevant: float | None
     averaged_surely: float | None
+    averaged_possibly: float | None
     inconsistent: bool | None
 
     @property
     def table1(self) -> tuple[float | None, ...]:
-        """What it adds to up_to_date, outdated, irrelevant and up_to_date_lower in Table 1."""
+        """What it adds to each of ``MEASURES`` in Table 1."""
         if self.verdict not in RATED:
             return (None,) * len(MEASURES)
         right = self.verdict == "up-to-date"
         return (float(right), float(self.verdict == "outdated"), float(self.verdict == "irrelevant"),
-                float(right and bool(self.surely)))  # fmt: skip
+                float(right and bool(self.surely)), float(bool(self.possibly)))  # fmt: skip
 
     @property
     def table5(self) -> tuple[float | None, ...]:
         """What it adds to the same measures in Table 5."""
-        return (self.averaged_up_to_date, self.averaged_outdated, self.averaged_irrelevant, self.averaged_surely)
+        return (self.averaged_up_to_date, self.averaged_outdated, self.averaged_irrelevant, self.averaged_surely,
+                self.averaged_possibly)  # fmt: skip
 
 
-MEASURES: Final = ("up_to_date", "outdated", "irrelevant", "up_to_date_lower")
+MEASURES: Final = ("up_to_date", "outdated", "irrelevant", "up_to_date_lower", "up_to_date_upper")
 """The rates of Tables 1 and 5."""
 
 TABLE_MEASURES: Final = (*(f"{table} {name}" for table in "15" for name in MEASURES), "2 inconsistent")
