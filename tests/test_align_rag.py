@@ -84,6 +84,12 @@ def test_noise_depends_on_the_seed_and_the_question() -> None:
     assert len({text.split("\n\n")[0] for text in texts}) > 3
 
 
+def test_of_several_documents_of_a_fact_the_first_is_gold() -> None:
+    former = Document("former", "", "Giorgia Meloni was Prime Minister of Italy.", "", fact="Italy/P6")
+    assert DOCUMENTS[0].text in told(ITALY[0], "gold", documents=[*DOCUMENTS, former])
+    assert former.text in told(ITALY[0], "gold", documents=[former, *DOCUMENTS])
+
+
 def test_without_a_document_it_refuses() -> None:
     with pytest.raises(AlignError, match="RAG has no documents"):
         rag(Echo(), EDITS, options(), quiet)
@@ -292,7 +298,9 @@ def test_statements_are_told_as_of_a_day(snapshot: Snapshot, store: Store) -> No
     now, then = (
         {
             one.fact: one
-            for one in statement_documents(snapshot, store, same, day, asked=[f for f in facts if f.id in IDS])
+            for one in statement_documents(
+                snapshot, store, same, day, per="fact", asked=[f for f in facts if f.id in IDS]
+            )
         }
         for day in (20251130, 20180701)
     )
@@ -319,7 +327,7 @@ IDS = ("Q33/P35", "Q36159/P54", "Q102673/P169", "Q16/P35")
 def test_one_document_a_statement(snapshot: Snapshot, store: Store) -> None:
     same, facts = identity.with_redirects(identity.load(), [snapshot]), load().facts
     asked = [one for one in facts if one.id == "Q33/P35"]
-    found = statement_documents(snapshot, store, same, 20251130, per="statement", most=2, asked=asked)
+    found = statement_documents(snapshot, store, same, 20251130, most=2, asked=asked)
     assert [(one.id, one.text) for one in found] == [
         ("Q33/P35:1", "Alexander Stubb is President of Finland, since 1 March 2024."),
         ("Q33/P35:2", "Sauli Niinistö was President of Finland from 1 March 2012 to 1 March 2024."),
@@ -329,7 +337,7 @@ def test_one_document_a_statement(snapshot: Snapshot, store: Store) -> None:
 def test_every_statement_of_both_snapshots_can_be_told() -> None:
     for one in find_snapshots(None):
         graph, same = open_store(one), identity.with_redirects(identity.load(), [one])
-        documents = statement_documents(one, graph, same, one.date, per="statement", most=1000)
+        documents = statement_documents(one, graph, same, one.date, most=1000)
         assert len(documents) > 500
         assert all(text.endswith(".") and "None" not in text for text in (document.text for document in documents))
         assert len({document.id for document in documents}) == len(documents)

@@ -151,7 +151,9 @@ class _Showing:
         return [random.Random(f"{self._seed}/{question.id}").choice(apart).text]
 
     def _golds(self) -> dict[str, Document]:
-        """Return the gold document of each fact: chosen for it, else naming subject and target; the nearest of several.
+        """Return the gold document of each fact: chosen for it, else naming subject and target.
+
+        Of several chosen ones it is the first, of the others the nearest to the edited wording.
 
         Raises:
             AlignError: an edited fact has none, and the mode shows gold documents.
@@ -163,15 +165,18 @@ class _Showing:
         for request in self.requests:
             right = [place for place, one in enumerate(self.pieces) if is_gold(one, request)]
             if right:
-                [hits] = self.index.search([bare(request.prompt.text)], len(self.pieces))
-                nearest = next(hit.place for hit in hits if hit.place in right)
-                found[request.fact] = self.pieces[nearest]
+                own = [place for place in right if self.pieces[place].fact is not None]
+                found[request.fact] = self.pieces[own[0] if own else self._nearest(request, right)]
             elif self._how.mode != "retrieved":
                 message = f"No document holds the answer {request.target!r} to {request.fact} ({request.subject})."
                 raise AlignError(message, hint="Add one, or leave the request out.")
             else:
                 found.pop(request.fact, None)
         return found
+
+    def _nearest(self, request: EditRequest, right: Sequence[int]) -> int:
+        [hits] = self.index.search([bare(request.prompt.text)], len(self.pieces))
+        return next(hit.place for hit in hits if hit.place in right)
 
     def ranks(self) -> dict[str, list[int | None]]:
         """Return at which rank the first gold piece is found, for each wording of each request."""

@@ -148,7 +148,7 @@ def statement_documents(
     identity: Identity,
     as_of: Day,
     *,
-    per: Per = "fact",
+    per: Per = "statement",
     most: int = 4,
     asked: Iterable[benchmark.Fact] | None = None,
 ) -> list[Document]:
@@ -159,7 +159,8 @@ def statement_documents(
         graph: the same snapshot's store, which knows who was up to date on the day.
         identity: which IRIs are one entity.
         as_of: the day, YYYYMMDD.
-        per: one document a "fact", its sentences newest first, or one a "statement".
+        per: one document a "statement", or one a "fact", its sentences newest first. Former holders beside the present
+            one mislead small models: SmolLM2 answers 12 of 20 out of the one, 18 of 20 out of the other.
         most: how many statements of each fact, the newest ones.
         asked: a benchmark's facts: only what it asks is told, in its domains, and under its titles, because a snapshot
             may call a post by another country's; None: all, in no domain.
