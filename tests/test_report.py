@@ -15,8 +15,9 @@ import pytest
 
 from dyknow import analysis, results
 from dyknow.analysis import Mass
+from dyknow.comparison import flips
 from dyknow.named import import_named
-from dyknow.report import formats, page
+from dyknow.report import drawing, formats, page
 from dyknow.report.changes import changes
 from dyknow.report.data import (
     Answer,
@@ -33,11 +34,14 @@ from dyknow.report.data import (
     Spread,
     Step,
 )
-from dyknow.report.days import stops
+from dyknow.report.days import in_words, stops
 from dyknow.report.gather import gather, tables
 from dyknow.report.rates import Figures
+from dyknow.timeline import sweep
 from kg.errors import UsageError
 from kg.snapshot import find_snapshots
+from tests.browser import Browser
+from tests.browser import found as found_browser
 
 PUBLISHED = Path(__file__).parents[1] / "examples" / "published"
 NASTY = "</script><script>alert(1)</script><!-- \u2028 \"&' \x1b[31m\n</td>"
@@ -60,7 +64,7 @@ def _history(day: int, handed_over: int) -> History:
     cover = (Cover(-99999999, 20150101, "before the first record"), Cover(20150101, None, "answered"))
     text = f"{day // 10000}-{day // 100 % 100:02}-{day % 100:02}"
     source = Source(text, day, "ab" * 32, f"a source {NASTY}")
-    return History(source, ((Holder("A", f"Ann {NASTY}", old), Holder("B", "Bob", new)),), (cover,))
+    return History(source, ((Holder("A", f"Ann {NASTY}", old), Holder("B", "Bob", new)),), (cover,), (True,))
 
 
 def _answer(run: int, phrasing: str, entity: str | None) -> Answer:
@@ -234,6 +238,20 @@ def test_the_rates_are_those_of_the_tables(
     assert compared == 3 * 2 * 4 * len(data.models)
 
 
+def test_changes_are_those_of_the_comparison(
+    connection: duckdb.DuckDBPyConnection, ten: tuple[Data, list[Figures]]
+) -> None:
+    data, _ = ten
+    words = {"world": "world", "wikidata": "wikidata", "both": "both", "unknown": "not covered"}
+    causes = set()
+    for run, model in enumerate(data.models[:3]):
+        found = {data.facts[one.fact].id: words[one.cause] for one in changes(data, *DAYS) if one.run == run}
+        compared = flips(connection, model.run, *DAYS).flips
+        assert found == {one.fact: str(one.cause) for one in compared if one.then != one.now}
+        causes |= set(found.values())
+    assert causes >= {"world", "wikidata", "not covered"}
+
+
 def test_csv_has_every_date_once(ten: tuple[Data, list[Figures]]) -> None:
     rows = list(csv.DictReader(io.StringIO(formats.csv(*ten))))
     keys = {(row["as_of"], row["table"], row["run"], row["domain"], row["measure"]) for row in rows}
@@ -244,7 +262,7 @@ def test_csv_has_every_date_once(ten: tuple[Data, list[Figures]]) -> None:
 def test_figures_are_drawn_without_a_browser(ten: tuple[Data, list[Figures]]) -> None:
     pytest.importorskip("vl_convert")
     data, figures = ten
-    for name in formats.FIGURES:
+    for name in ("timeline", "bars", "years", "lanes"):
         if name != "years" or data.spreads:
             drawn = formats.picture(name, "svg", data, figures).decode()
             assert drawn.startswith("<svg")
@@ -256,3 +274,131 @@ def test_figures_are_drawn_without_a_browser(ten: tuple[Data, list[Figures]]) ->
 def test_an_unknown_snapshot_is_refused(connection: duckdb.DuckDBPyConnection) -> None:
     with pytest.raises(UsageError, match="no snapshot"):
         gather(connection, _sources(), DAYS, "1999-01-01")
+
+
+def test_the_shares_are_those_of_the_sweep(
+    connection: duckdb.DuckDBPyConnection, ten: tuple[Data, list[Figures]]
+) -> None:
+    data, figures = ten
+    days = [int(stop.replace("-", "")) for stop in data.stops]
+    places = {model.run: place for place, model in enumerate(data.models)}
+    for place, history in enumerate(data.histories):
+        points = sweep(connection, days, history.source.id)
+        assert len(points) == len(days) * len(places) * 4
+        for point in points:
+            rate = figures[place].rate(0, point.domain, places[point.run], days.index(point.day))
+            expected = (point.up_to_date, point.up_to_date_lower, point.up_to_date_upper)
+            assert (rate.up_to_date, rate.lower, rate.upper) == pytest.approx(expected)
+
+
+# In a browser
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    program = found_browser()
+    if program is None:
+        pytest.skip("there is no Chromium on the path or in $CHROMIUM")
+    with Browser(program, tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def opened(ten: tuple[Data, list[Figures]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(page.render(*ten, drawing.bundle()), encoding="utf-8")
+    return path
+
+
+def cells(text: str, section: str) -> list[str]:
+    """Return what the cells of a section's table say."""
+    body = re.search(f"<section id={section}>.*?<tbody>(.*?)</tbody>", text, re.DOTALL)
+    assert body
+    found = re.findall(r"<td[^>]*>(.*?)</td>", body[1], re.DOTALL)
+    return [html.unescape(re.sub("<[^>]*>", "", cell)) for cell in found]
+
+
+SHOWN = "[...document.querySelectorAll('#{} tbody td')].map((cell) => cell.textContent)"
+
+
+@pytest.mark.browser
+def test_the_slider_shows_what_the_page_of_that_day_says(
+    browser: Browser, opened: Path, ten: tuple[Data, list[Figures]]
+) -> None:
+    data, figures = ten
+    browser.said.clear()
+    browser.size(1280, 900)
+    browser.open(opened)
+    browser.run("document.getElementById('asof').focus()")
+    for key, code, stop in (("Home", 36, 0), ("ArrowRight", 39, 1), ("End", 35, -1), ("ArrowLeft", 37, -2)):
+        browser.press(key, code)
+        day = data.stops[stop]
+        browser.wait(f"document.getElementById('day').textContent === {in_words(day)!r}")
+        assert browser.run("document.getElementById('asof').getAttribute('aria-valuetext')") == in_words(day)
+        expected = page.render(replace(data, days=(data.days[0], day)), figures, None)
+        for section in ("table1", "table5", "table2"):
+            shown = browser.run(SHOWN.format(section))
+            assert shown == cells(expected, section), (day, section)
+            assert any(shown)
+        signs = "[...document.querySelectorAll('.heats td[data-run]')].map((cell) => cell.textContent)"
+        heat = re.search("<section id=heatmap>.*?<dialog", expected, re.DOTALL)
+        assert heat
+        assert browser.run(signs) == re.findall(r"<td(?: class=\w)?>([^<]*)</td>(?!<th)", heat[0])
+        if day >= data.days[0]:
+            assert browser.run(SHOWN.format("changed")) == cells(expected, "changed"), day
+    assert browser.said == []
+
+
+@pytest.mark.browser
+def test_charts_are_drawn_and_follow_the_slider(browser: Browser, opened: Path) -> None:
+    browser.open(opened, "#2023-12-18")
+    for name in ("bars", "timeline", "lanes"):
+        assert browser.run(f"document.querySelectorAll('#chart-{name} svg path').length") > 10, name
+    before = browser.run("document.querySelector('#chart-bars svg').innerHTML")
+    browser.run("document.getElementById('before').click()")
+    browser.wait(f"document.querySelector('#chart-bars svg').innerHTML !== {json.dumps(before)}")
+    assert browser.run("getComputedStyle(document.querySelector('#chart-bars path[fill]')).fill") != "none"
+
+
+@pytest.mark.browser
+def test_a_cell_tells_why_by_keyboard(browser: Browser, opened: Path) -> None:
+    browser.open(opened)
+    browser.run("document.querySelector('.heats td[tabindex=\"0\"]').focus()")
+    browser.press("ArrowDown", 40)
+    browser.press("ArrowRight", 39)
+    name = browser.run("document.activeElement.getAttribute('aria-label')")
+    browser.press("Enter", 13)
+    assert browser.run("document.getElementById('why').open")
+    assert name.split(",")[0] in browser.run("document.getElementById('why-head').textContent")
+    browser.press("Escape", 27)
+    browser.wait("!document.getElementById('why').open")
+    assert browser.run("document.activeElement.getAttribute('aria-label')") == name
+
+
+@pytest.mark.browser
+def test_it_fits_a_phone_and_turns_dark(browser: Browser, opened: Path) -> None:
+    browser.size(360, 780)
+    browser.open(opened)
+    assert browser.run("document.documentElement.scrollWidth") == 360
+    light = browser.run("getComputedStyle(document.body).backgroundColor")
+    browser.media(dark=True)
+    assert browser.run("getComputedStyle(document.body).backgroundColor") != light
+    browser.media("print", dark=True)
+    assert browser.run("getComputedStyle(document.body).backgroundColor") == light
+    assert browser.run("getComputedStyle(document.getElementById('controls')).display") == "none"
+    browser.media()
+
+
+@pytest.mark.browser
+def test_a_text_never_runs(browser: Browser, tmp_path: Path) -> None:
+    data = small()
+    path = tmp_path / "nasty.html"
+    path.write_text(page.render(data, tables(data), drawing.bundle()), encoding="utf-8")
+    browser.said.clear()
+    browser.call("Page.addScriptToEvaluateOnNewDocument", source="window.alert = () => { window.ran = true; };")
+    browser.size(1280, 900)
+    browser.open(path)
+    browser.run("document.querySelector('.heats td[data-run]').click()")
+    assert NASTY.split("<!--", maxsplit=1)[0] in browser.run("document.getElementById('why-body').textContent")
+    assert browser.run("window.ran === undefined")
+    assert browser.said == []

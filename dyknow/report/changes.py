@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from dyknow.report.data import Data
+from dyknow.report.data import Data, Holder, Step
 from dyknow.report.rates import INCOMPLETE, IRRELEVANT, LATER, NOT_COVERED, OUT, OUT_OPEN, UP, UP_OPEN, codes, soft
 
 CAUSES: Final = {
     "world": "the world changed",
     "wikidata": "Wikidata was corrected",
     "both": "both",
-    "unknown": "cannot be told: not covered on one side",
+    "unknown": "cannot be told: a snapshot does not cover it",
 }
 
 
@@ -43,20 +43,71 @@ def kind(code: int) -> int:
 def changes(data: Data, before: str, after: str) -> list[Change]:
     """Return what changed from one stop to another, each judged by the snapshot of its day.
 
-    The newer snapshot's verdict for the older day tells the causes apart: where it is the old verdict, the world
-    changed; where it is the new one, the older snapshot's record was corrected.
+    The earlier day is judged by both snapshots: where that differs Wikidata was corrected; where the verdict by the
+    later one differs between the days the world changed (`dyknow.comparison.flips` asks the results the same).
     """
-    old, new = data.history(before), data.history(after)
-    first, again, last = (
-        codes(data, place)[:, data.stops.index(day)] for place, day in ((old, before), (new, before), (new, after))
-    )
+    old, new = (Moment(data, data.history(day), day) for day in (before, after))
+    again = Moment(data, new.place, before)
     found = []
     for (run, fact), rows in sorted(groups(data).items()):
-        one, two, three = (int(soft(verdicts[rows][:, None])[0]) for verdicts in (first, again, last))
+        one, two, three = (moment.verdict(rows) for moment in (old, again, new))
         if kind(one) != kind(three):
-            said = [(int(first[row]), int(last[row]), _label(data, row, old, new)) for row in rows]
-            found.append(Change(run, fact, one, three, _cause(one, two, three), _answer(said)))
+            cause = _cause(one, two, three, lacking=_lacking(fact, rows, old, new), began=_began(fact, old, new))
+            said = [(old.code(row), new.code(row), _label(data, row, old.place, new.place)) for row in rows]
+            found.append(Change(run, fact, one, three, cause, _answer(said)))
     return found
+
+
+class Moment:
+    """A day and the snapshot it is judged by."""
+
+    def __init__(self, data: Data, place: int, day: str) -> None:
+        self.data, self.place, self.day = data, place, int(day.replace("-", ""))
+        self.history = data.histories[place]
+        self._codes = codes(data, place)[:, data.stops.index(day)]
+
+    def code(self, row: int) -> int:
+        """Return the verdict of an answer."""
+        return int(self._codes[row])
+
+    def verdict(self, rows: Sequence[int]) -> int:
+        """Return the verdict of a fact from those of its phrasings."""
+        return int(soft(self._codes[rows][:, None])[0])
+
+    def step(self, holder: Holder) -> Step | None:
+        """Return what a holder is on the day."""
+        within = (step for step in holder.steps if step.from_day <= self.day and self.day < (step.to_day or 99999999))
+        return next(within, None)
+
+    def named(self, row: int) -> tuple[str, int] | None:
+        """Return whom an answer names, and the first day of the term that speaks for it."""
+        answer = self.data.answers[row]
+        name = answer.named[self.place]
+        if name is None or name.entity is None:
+            return None
+        own = next((one for one in self.history.holders[answer.fact] if one.entity == name.entity), None)
+        step = self.step(own) if own else None
+        return name.entity, (step.start if step else None) or 0
+
+
+def _lacking(fact: int, rows: Sequence[int], old: Moment, new: Moment) -> bool:
+    """Tell whether one snapshot holds an extract of the fact, and in it nobody of those named by the other one."""
+    for moment, other in ((old, new), (new, old)):
+        if other.place == moment.place or other.history.whole[fact]:
+            continue
+        there = {holder.entity for holder in other.history.holders[fact]}
+        for entity, start in filter(None, map(moment.named, rows)):
+            # What began later the older snapshot could not have.
+            if entity not in there and not (other is old and start > other.history.source.day):
+                return True
+    return False
+
+
+def _began(fact: int, old: Moment, new: Moment) -> bool:
+    """Tell whether all who are right on the later day began after the earlier one."""
+    steps = (new.step(holder) for holder in new.history.holders[fact])
+    starts = [step.start for step in steps if step and step.standing == "up-to-date"]
+    return bool(starts) and all(start is not None and start > old.day for start in starts)
 
 
 def groups(data: Data) -> dict[tuple[int, int], list[int]]:
@@ -68,9 +119,12 @@ def groups(data: Data) -> dict[tuple[int, int], list[int]]:
     return found
 
 
-def _cause(before: int, again: int, after: int) -> str:
-    if {NOT_COVERED, INCOMPLETE} & {before, again, after}:
+def _cause(before: int, again: int, after: int, *, lacking: bool, began: bool) -> str:
+    if {NOT_COVERED, INCOMPLETE} & {before, after}:
         return "unknown"
+    if lacking or again in (NOT_COVERED, INCOMPLETE):
+        # What the later snapshot says of the earlier day cannot be told. Who is right now and began since is news.
+        return "world" if began and UP in (kind(before), kind(after)) else "unknown"
     if kind(again) == kind(before):
         return "world"
     return "wikidata" if kind(again) == kind(after) else "both"

@@ -133,6 +133,7 @@ class History:
     source: Source
     holders: tuple[tuple[Holder, ...], ...]
     coverage: tuple[tuple[Cover, ...], ...]
+    whole: tuple[bool, ...]  # whether it holds the fact's whole history; an extract may have left a holder out
 
 
 class Spread(NamedTuple):
@@ -278,9 +279,16 @@ def _histories(
     for (snapshot, fact, entity, label), group in groupby(rows, key=itemgetter(0, 1, 2, 3)):
         holders[snapshot][facts[fact]].append(Holder(entity, label, tuple(Step(*row[4:]) for row in group)))
     coverage: dict[str, list[list[Cover]]] = {source.id: [[] for _ in facts] for source in sources}
-    for snapshot, fact, *cover in run_sql(connection, query("dyknow/report_coverage.sql"), values).rows:
+    whole = {source.id: [True] * len(facts) for source in sources}
+    for snapshot, fact, complete, *cover in run_sql(connection, query("dyknow/report_coverage.sql"), values).rows:
         coverage[snapshot][facts[fact]].append(Cover(*cover))
+        whole[snapshot][facts[fact]] = complete
     return tuple(
-        History(source, tuple(map(tuple, holders[source.id])), tuple(map(tuple, coverage[source.id])))
+        History(
+            source,
+            tuple(map(tuple, holders[source.id])),
+            tuple(map(tuple, coverage[source.id])),
+            tuple(whole[source.id]),
+        )
         for source in sources
     )

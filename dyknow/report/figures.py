@@ -77,21 +77,29 @@ def _models() -> Chart:
     return alt.Y("model:N", sort=None, title=None, axis=axis)
 
 
+def _legend(palette: Palette) -> dict[str, None]:
+    """Return no legend for the page, which has its own: one inside a chart is cut where the chart is narrow."""
+    return {"legend": None} if palette is BY_PAGE else {}
+
+
 def bars(palette: Palette) -> Chart:
     """Return the rates of every model as one stacked bar, with the interval of the share up to date."""
     alt = need("altair")
 
     colours = [palette[name] for name in ("up", "out", "irr")]
     x = alt.X(
-        "from:Q", scale=alt.Scale(domain=[0, 100], nice=False), title="per cent of facts", axis=alt.Axis(grid=False)
+        "from:Q",
+        scale=alt.Scale(domain=[0, 100], nice=False),
+        title="per cent of facts",
+        axis=alt.Axis(grid=False, tickCount=10),
     )
     base = alt.Chart(_named("bars")).encode(y=_models(), x=x, x2="to:Q", tooltip="said:N")
-    fill = alt.Color("verdict:N", sort=None, scale=alt.Scale(domain=list(VERDICTS), range=colours))
+    fill = alt.Color("verdict:N", sort=None, scale=alt.Scale(domain=list(VERDICTS), range=colours), **_legend(palette))
     pieces = base.mark_bar(height={"band": 0.72}).encode(color=fill)
     whiskers = alt.Chart(_named("whiskers")).encode(y=_models(), tooltip="said:N")
-    line = whiskers.mark_rule(color=palette["ink"], strokeWidth=1.5).encode(x="lower:Q", x2="upper:Q")
+    line = whiskers.mark_rule(color=palette["on"], strokeWidth=1.5).encode(x="lower:Q", x2="upper:Q")
     ends = [
-        whiskers.mark_tick(color=palette["ink"], thickness=1.5, size=8).encode(x=end) for end in ("lower:Q", "upper:Q")
+        whiskers.mark_tick(color=palette["on"], thickness=1.5, size=8).encode(x=end) for end in ("lower:Q", "upper:Q")
     ]
     return _dressed(alt.layer(pieces, line, *ends).properties(width=520, height=alt.Step(24)), palette)
 
@@ -193,9 +201,21 @@ def lanes(palette: Palette) -> Chart:
     colours = [palette[name] for name in ("held", "up", "out", "irr")]
     axis = alt.Axis(domain=False, ticks=False, labelLimit=170, labelPadding=6)
     y = alt.Y("row:N", sort=None, title=None, axis=axis)
-    x = alt.X("first:T", title=None, axis=alt.Axis(format="%Y", tickCount="year", labelOverlap=True, orient="top"))
+    x = alt.X(
+        "first:T",
+        title=None,
+        axis=alt.Axis(
+            format="%Y",
+            tickCount="year",
+            labelOverlap="greedy",
+            labelFlush=False,
+            labelSeparation=8,
+            orient="top",
+            grid=False,
+        ),
+    )
     base = alt.Chart(_named("lanes"))
-    fill = alt.Color("kind:N", sort=None, scale=alt.Scale(domain=list(TENURES), range=colours))
+    fill = alt.Color("kind:N", sort=None, scale=alt.Scale(domain=list(TENURES), range=colours), **_legend(palette))
     bar = base.mark_bar(height={"band": 0.62}, cornerRadius=2, stroke=palette["ground"], clip=True).encode(
         x=x, x2="last:T", y=y, color=fill, tooltip="said:N"
     )

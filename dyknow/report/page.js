@@ -10,7 +10,7 @@
   const CLASSES = ["", "", "u", "p", "o", "q", "i", "i"];
   const GIVEN = { "up-to-date": UP, outdated: OUT, later: LATER, irrelevant: IRRELEVANT, "not covered": NOT_COVERED };
   const CAUSES = { world: "the world changed", wikidata: "Wikidata was corrected", both: "both",
-    unknown: "cannot be told: not covered on one side" };
+    unknown: "cannot be told: a snapshot does not cover it" };
   const MONTHS = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
     "November", "December"];
   const VERDICTS = ["up to date", "out of date", "irrelevant"];
@@ -192,7 +192,7 @@
     const [, , subject, office] = data.facts[fact];
     return several.get(subject) > 1 ? `${subject}, ${office}` : subject;
   };
-  const rows = [...document.querySelectorAll(".heat tbody tr")].filter((row) => row.querySelector("td"));
+  const rows = [...document.querySelectorAll(".heat tbody tr")];
   const order = data.domains.flatMap((_, domain) => data.facts.flatMap((fact, i) => fact[1] === domain ? [i] : []));
   const grid = rows.map((row, y) => [...row.querySelectorAll("td")].map((cell, run) => {
     Object.assign(cell.dataset, { y, run });
@@ -210,7 +210,7 @@
     }));
   }
 
-  const heat = document.querySelector("table.heat");
+  const heat = document.querySelector(".heats");
   const cellOf = (event) => event.target.closest?.("td[data-run]");
   heat?.addEventListener("click", (event) => { const cell = cellOf(event); if (cell) explain(cell); });
   heat?.addEventListener("keydown", (event) => {
@@ -281,7 +281,7 @@
     const [start, end, id] = holder[1][statement] ?? [null, null, ""];
     const read = text(matched) ? `“${text(matched)}” reads as “${text(alias)}” (${text(rule)}`
       + `${score === null ? "" : `, ${score}`}): ` : "";
-    return `${read}${text(holder[0])}, who held it ${span(start, end)}. ${WORDS[code]}`
+    return `${read}${text(holder[0])}, who held it ${span(start, end)}. ${WORDS[code][0].toUpperCase()}${WORDS[code].slice(1)}`
       + `${from === null || from < 0 ? "" : ` from ${iso(from)}`}${to === null ? "" : ` until ${iso(to)}`}. Statement ${id}.`;
   }
 
@@ -298,7 +298,7 @@
     const [old, now] = [placeOf(a), placeOf(b)];
     const before = judge(old, a), again = old === now ? before : judge(now, a), after = judge(now, b);
     document.querySelectorAll("#changed tbody tr").forEach((row, run) => {
-      const found = changes(run, before[run], again[run], after[run], old, now);
+      const found = changes(run, [before[run], again[run], after[run]], [old, a], [now, b]);
       const stale = found.filter((one) => one.stale), fresh = found.filter((one) => one.fresh);
       const by = (cause) => found.filter((one) => one.cause === cause).length;
       const cells = [...row.querySelectorAll("td")];
@@ -311,16 +311,49 @@
     });
   }
 
-  function changes(run, before, again, after, old, now) {
+  /** Whether one snapshot holds an extract of the fact, and in it nobody of those named by the other one. */
+  function lacking(fact, answers, old, now) {
+    return [[old, now], [now, old]].some(([[place, stop], [other]]) => {
+      const history = data.histories[other];
+      if (other === place || history.whole[fact]) return false;
+      const there = new Set(history.ids[fact]);
+      return answers.some((answer) => {
+        const named = answer.named[place];
+        if (!named || named[0] === NOBODY || there.has(data.histories[place].ids[fact][named[0]])) return false;
+        const holder = data.histories[place].holders[fact][named[0]];
+        const [, statement, from] = standing(place, fact, named[0], numbers[stop]);
+        const start = from === null ? 0 : holder[1][statement]?.[0] ?? 0;
+        return !(other === old[0] && start > number(data.snapshots[other].id));
+      });
+    });
+  }
+
+  function began(fact, day, [place, stop]) {
+    const starts = data.histories[place].holders[fact].flatMap((holder, i) => {
+      const [code, statement] = standing(place, fact, i, numbers[stop]);
+      return isUp(code) ? [holder[1][statement][0]] : [];
+    });
+    return starts.length > 0 && starts.every((start) => start !== null && start > day);
+  }
+
+  function causeOf([one, two, three], fact, answers, old, now) {
+    const gone = (code) => code === MISSING || code === NOT_COVERED;
+    if (gone(one) || gone(three)) return "unknown";
+    if (gone(two) || lacking(fact, answers, old, now)) {
+      return [kind(one), kind(three)].includes(UP) && began(fact, numbers[old[1]], now) ? "world" : "unknown";
+    }
+    return kind(two) === kind(one) ? "world" : kind(two) === kind(three) ? "wikidata" : "both";
+  }
+
+  function changes(run, [before, again, after], old, now) {
     const found = [];
     for (const fact of [...before.keys()].sort((a, b) => a - b)) {
       const [one, two, three] = [before, again, after].map((own) => own.get(fact).verdict);
       if (one === null || kind(one) === kind(three)) continue;
-      const cause = [one, two, three].some((code) => code === MISSING || code === NOT_COVERED) ? "unknown"
-        : kind(two) === kind(one) ? "world" : kind(two) === kind(three) ? "wikidata" : "both";
-      const answers = data.models[run].byFact.get(fact);
-      const own = answers.map((answer, i) => [before.get(fact).codes[i], after.get(fact).codes[i], label(answer, now, old),
-        answer]).filter(([, , , answer]) => answer.counted && answer.sample === 0);
+      const answers = data.models[run].byFact.get(fact), isAsked = (answer) => answer.counted && answer.sample === 0;
+      const cause = causeOf([one, two, three], fact, answers.filter(isAsked), old, now);
+      const own = answers.map((answer, i) => [before.get(fact).codes[i], after.get(fact).codes[i],
+        label(answer, now[0], old[0]), answer]).filter(([, , , answer]) => isAsked(answer));
       const said = [UP, OUT].flatMap((wanted) => own.filter(
         ([x, y, name]) => name && (kind(x) === wanted || kind(y) === wanted)).map(([, , name]) => name))[0] ?? "";
       found.push({ fact, cause, stale: kind(one) === UP && kind(three) === OUT,
@@ -352,21 +385,24 @@
   }
 
   /** Draws rows in a place of the page; drawn again, it only takes the new rows. */
-  async function draw(name, place, datasets, says, lines = 0) {
+  async function draw(name, place, datasets, says, lines = []) {
     if (!data.specs[name] || !place) return;
     place.setAttribute("role", "img");
     place.setAttribute("aria-label", says);
-    if (!views.has(place)) {
-      const { height } = data.specs[name];
-      const spec = { ...data.specs[name], datasets, width: place.clientWidth, height: height.step ? lines * height.step : height,
-        autosize: { type: "fit-x", contains: "padding" } };
+    const key = lines.join("\n");
+    if (views.get(place)?.key !== key) {
+      // Rows keep the order in which they were first drawn, so other rows need another chart.
+      const { height } = data.specs[name], old = views.get(place);
+      const spec = { ...data.specs[name], datasets, width: place.clientWidth,
+        height: height.step ? lines.length * height.step : height, autosize: { type: "fit-x", contains: "padding" } };
       // The interpreter needs no eval, which the page's policy forbids.
-      views.set(place, vegaEmbed(place, spec,
-        { mode: "vega-lite", ast: true, renderer: "svg", actions: false, defaultStyle: false, tooltip: hint, logLevel: 1 }));
+      const options = { mode: "vega-lite", ast: true, renderer: "svg", actions: false, defaultStyle: false,
+        tooltip: hint, logLevel: 1 };
+      const made = Promise.resolve(old?.made).then((drawn) => { drawn?.finalize(); return vegaEmbed(place, spec, options); });
+      views.set(place, { key, made });
     }
-    const { view } = await views.get(place);
+    const { view } = await views.get(place).made;
     Object.entries(datasets).forEach(([key, rows_]) => view.data(key, rows_));
-    if (lines) view.height(lines * data.specs[name].height.step);
     await view.runAsync();
   }
 
@@ -386,7 +422,7 @@
       whiskers.push({ model, lower: low, upper: high, said });
     });
     draw("bars", $("chart-bars"), { bars, whiskers }, whiskers.map((one) => one.said).join(". "),
-      whiskers.length);
+      whiskers.map((one) => one.model));
   }
 
   const sweeps = new Map();
@@ -420,7 +456,7 @@
         day: time(data.stops[i]), lower, up, upper, said: `${words(data.stops[i])}: ${whole(up)} % up to date` }] : []);
       let top = -1;
       points.forEach(([n, , up], i) => { if (n && (top < 0 || up > points[top][2])) top = i; });
-      const said = [top < 0 ? "" : `peaks in ${monthWords(data.stops[top])} at ${whole(points[top][2])} %`];
+      const said = [top < 0 ? "" : `peaks in ${top ? "" : "or before "}${monthWords(data.stops[top])} at ${whole(points[top][2])} %`];
       if (model.known) {
         const [day, earliest, latest] = model.known;
         const seems = `answers from ${monthWords(day)} (${monthWords(earliest)} to ${monthWords(latest)})`;
@@ -495,12 +531,12 @@
       }
     });
     draw("lanes", box, { lanes, marks, now: [{ day: time(data.stops[stop]) }] }, lanes.map((one) => one.said).join("; "),
-      new Set([...lanes, ...marks].map((one) => one.row)).size);
+      [...new Set([...lanes, ...marks].map((one) => one.row))]);
   }
 
   function showYears() {
     draw("years", $("chart-years"), { years: data.years }, data.years.map((one) => one.said).join("; "),
-      data.years.length);
+      data.years.map((one) => one.model));
   }
 
   // The slider
@@ -560,7 +596,7 @@
   addEventListener("resize", () => {
     if (innerWidth === wide) return;
     wide = innerWidth;
-    for (const [place, made] of views) made.then(({ view }) => view.width(place.clientWidth).runAsync());
+    for (const [place, { made }] of views) made.then(({ view }) => view.width(place.clientWidth).runAsync());
     showLanes();
   });
   addEventListener("beforeprint", () => document.querySelectorAll("#changed details").forEach((one) => { one.open = true; }));
@@ -571,5 +607,6 @@
   showTimeline();
   showYears();
   fromAddress();
-  document.documentElement.dataset.ready = "yes";
+  Promise.all([...views.values()].map(({ made }) => made))
+    .then(() => { document.documentElement.dataset.ready = "yes"; });
 })();

@@ -21,7 +21,7 @@ from dyknow.report.data import Data, Rows
 from dyknow.report.datasets import SIGNS, WORDS, telling, title, verdicts, years
 from dyknow.report.days import in_words
 from dyknow.report.payload import in_script, payload
-from dyknow.report.rates import Figures
+from dyknow.report.rates import IRRELEVANT, OUT, OUT_OPEN, UP, UP_OPEN, Figures
 from dyknow.report.words import LEGEND, sentences
 from dyknow.report.words import title as heading
 from dyknow.tables import whole
@@ -116,10 +116,8 @@ def _controls(data: Data, day: str) -> str:
     options = "".join(
         f"<option value={place}>{esc(history.source.id)}</option>" for place, history in enumerate(data.histories)
     )
-    own = "" if data.known_at else "<option value=auto selected>the one of each date</option>"
-    choice = (
-        f"<label>Wikidata as of <select id=snapshot>{own}{options}</select></label>" if len(data.histories) > 1 else ""
-    )
+    own = "" if data.known_at else "<option value=auto selected>each date’s own</option>"
+    choice = f"<label>Snapshot <select id=snapshot>{own}{options}</select></label>" if len(data.histories) > 1 else ""
     domains = "".join(f"<option value={place}>{esc(name)}</option>" for place, name in enumerate(data.domains()))
     return (
         "<div id=controls role=group aria-label='The day everything is judged for' hidden>"
@@ -228,14 +226,14 @@ def _changed(data: Data) -> str:
         if stop in data.days or stop.endswith("-01-01") or stop in {history.source.id for history in data.histories}
     )
     head = (
-        "<tr><th class=l>model</th><th>went out of date</th><th>came true</th><th>other</th><th>the world</th>"
-        "<th>Wikidata</th><th class=l>which</th></tr>"
+        "<tr><th class=l>model</th><th>went out of date</th><th>came true</th><th>other changes</th>"
+        "<th>by the world</th><th>by Wikidata</th><th class=l>which</th></tr>"
     )
     return _section(
         "changed", "What changed in between",
         "Facts whose verdict differs, though not a word of the answers does: because the world changed, or because "
         "Wikidata was corrected.",
-        f"<p class=note>From <select id=since aria-label='The earlier day' disabled>{options}</select> to "
+        f"<p class=note>Between <select id=since aria-label='The day to compare with' disabled>{options}</select> and "
         f"<b id=until>{esc(in_words(last))}</b></p>"
         + _scrolling(f"<table class=wide><thead>{head}</thead><tbody>{rows}</tbody></table>"),
     )  # fmt: skip
@@ -270,19 +268,23 @@ _CLASSES: Final = ("", "", "u", "p", "o", "q", "i", "i")
 def _heatmap(data: Data, day: str) -> str:
     found = verdicts(data, day)
     heads = "".join(f"<th scope=col><span>{esc(model.name)}</span></th>" for model in data.models)
-    bodies = []
+    blocks = []
     for domain in data.domains():
         rows = "".join(_heat_row(data, place, found) for place, fact in enumerate(data.facts) if fact.domain == domain)
-        bodies.append(f"<tbody><tr><th colspan={len(data.models) + 1} class=l>{esc(domain)}</th></tr>{rows}</tbody>")
+        blocks.append(
+            f"<table class=heat><caption>{esc(domain)}</caption><thead><tr><td></td>{heads}</tr></thead>"
+            f"<tbody>{rows}</tbody></table>"
+        )
     key = " ".join(
-        f"<span class='sign {_CLASSES[code]}'>{SIGNS[code]}</span>{esc(WORDS[code])}" for code in (2, 3, 4, 5, 7)
+        f"<span class='sign {_CLASSES[code]}'>{SIGNS[code]}</span>{esc(WORDS[code])}"
+        for code in (UP, UP_OPEN, OUT, OUT_OPEN, IRRELEVANT)
     )
     return _section(
         "heatmap", "Fact by fact",
         "Every fact and model on the slider’s day. Choose a cell, or move with the arrow keys and press Enter, to read "
         "the answers and why they are judged so.",
         f"<p class=legend>{key} <span class=sign></span>not judged</p>"
-        f"<div class=scroll><table class=heat><thead><tr><td></td>{heads}</tr></thead>{''.join(bodies)}</table></div>"
+        f"<div class='scroll heats'>{''.join(blocks)}</div>"
         "<dialog id=why aria-labelledby=why-head><form method=dialog><button aria-label=Close>×</button></form>"
         "<h3 id=why-head></h3><div id=why-body></div></dialog>",
     )  # fmt: skip
@@ -310,7 +312,9 @@ def _lanes(data: Data, charted: bool) -> str:
     )
     return _section(
         "lanes", "One fact over time", note,
-        f"<p><label>Fact <select id=fact>{options}</select></label></p><div class=chart id=chart-lanes></div>",
+        f"<p><label>Fact <select id=fact>{options}</select></label></p><p class=legend>"
+        "<span class='key held'></span>held it <span class='key up'></span>up to date <span class='key out'></span>"
+        "out of date <span class='key irr'></span>later</p><div class=chart id=chart-lanes></div>",
     ) if charted else ""  # fmt: skip
 
 

@@ -33,11 +33,13 @@ class Strings:
 
 def payload(data: Data, figures: Sequence[Figures], start: str) -> dict[str, Any]:
     """Return what the script works on; ``start`` is the stop the page opens at."""
-    strings = Strings()
+    strings, entities = Strings(), Strings()
     domains = data.domains()
     histories = [
         {
             "holders": [[_holder(holder, strings) for holder in own] for own in history.holders],
+            "ids": [[entities.place(holder.entity) for holder in own] for own in history.holders],
+            "whole": [int(whole) for whole in history.whole],
             "cover": [[[c.from_day, c.to_day, strings.place(c.status)] for c in own] for own in history.coverage],
         }
         for history in data.histories

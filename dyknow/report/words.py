@@ -78,8 +78,8 @@ def _peaks(data: Data, figures: Sequence[Figures]) -> list[str]:
     share, day, run = max(peaks, key=lambda item: (item[0], -item[2]))
     now = _overall(data, figures, data.stops[-1])[run]
     return [
-        f"{data.models[run].name} answers as if it were {month_in_words(day)}: {whole(share)} % of its answers were "
-        f"right then, {whole(now.up_to_date)} % are on {in_words(data.stops[-1])}."
+        f"{data.models[run].name} answers as if it were {month_in_words(day)}: it was right on {whole(share)} % of "
+        f"the facts then, and is on {whole(now.up_to_date)} % on {in_words(data.stops[-1])}."
     ]
 
 
