@@ -185,7 +185,8 @@ class Names:
         self._shown = dict(zip(choices(holders), holders, strict=True))
         self._folded: dict[str, list[Holder]] = defaultdict(list)
         for one in holders:
-            self._folded[_folded(one.label)].append(one)
+            for name in {_folded(label) for label in (one.label, *one.labels)}:
+                self._folded[name].append(one)
 
     def find(self, name: str) -> Holder | None:
         """Return the holder of a name: its label, in any case and without accents, or its id; None where nobody has it.

@@ -46,6 +46,7 @@ class Holder(NamedTuple):
     label: str
     first_day: int | None  # YYYYMMDD, of its earliest statement
     last_day: int | None  # None: still open, or not known
+    labels: tuple[str, ...] = ()  # in all snapshots
 
     @property
     def years(self) -> str:
@@ -106,8 +107,8 @@ class Sign(NamedTuple):
 def holders(connection: duckdb.DuckDBPyConnection) -> dict[str, tuple[Holder, ...]]:
     """Return whom a response may name, by fact: the holders of any snapshot, in the order of time."""
     found: dict[str, list[Holder]] = defaultdict(list)
-    for fact, *rest in run_sql(connection, query("dyknow/holders.sql")).rows:
-        found[fact].append(Holder(*rest))
+    for fact, entity, label, first_day, last_day, labels in run_sql(connection, query("dyknow/holders.sql")).rows:
+        found[fact].append(Holder(entity, label, first_day, last_day, tuple(labels)))
     return {fact: tuple(own) for fact, own in found.items()}
 
 

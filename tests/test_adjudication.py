@@ -241,6 +241,12 @@ def test_a_name_of_two_wants_an_id() -> None:
         assert found.entity == "Q2"
 
 
+def test_a_label_of_any_snapshot_is_a_name(holders: dict[str, tuple[Holder, ...]]) -> None:
+    names = Names(holders["Q1912/P54"])
+    found = {name: names.find(name) for name in ("Real Madrid CF", "Real Madrid Club de Fútbol")}
+    assert len({one.entity for one in found.values() if one}) == 1, found
+
+
 def test_a_judgment_is_of_one_text(tmp_path: Path, holders: dict[str, tuple[Holder, ...]]) -> None:
     head = "run,question,sample,text,entity"
     assert len(read(tmp_path, holders, head, 'alpha,Q36/P6#2,0,"Donald Tusk\r\n(again)",Donald Tusk')) == 1
@@ -360,6 +366,7 @@ def test_the_table_goes_out_and_comes_back(place: Path, holders: dict[str, tuple
     assert [row["question"] for row in csv.DictReader(io.StringIO(rest.stdout))] == ["Q11571/P54#2", "Q11571/P54#1"]
     scored = dyknow(place, "score", "--as-of", "2022-12-01", "--judge", "anna", "--format", "csv")
     assert "1,alpha,countries,up_to_date,2,100.0" in scored.stdout
+    assert "anna leaves 2 of 8 answers unjudged on that day." in scored.stderr
 
 
 def test_nothing_is_written_where_one_row_is_wrong(place: Path) -> None:
@@ -439,3 +446,22 @@ def test_judges_are_listed_and_compared(
     nobody = dyknow(place, "judge", "agreement", "match", "bert")
     assert (nobody.exit_code, "Nobody of the name bert" in nobody.stderr) == (2, True)
     assert "Judges: match, anna, mixed, published." in nobody.stderr
+
+
+def test_a_model_is_asked_and_stands_beside_the_others(place: Path, holders: dict[str, tuple[Holder, ...]]) -> None:
+    script = place / "robot.toml"
+    script.write_text('default = "0"\n[answers]\n"Q38/P6" = "1"\n"Q11571/P54" = "who knows"\n', encoding="utf-8")
+    ask = ("judge", "ask", f"scripted:{script}", "--run", "alpha")
+    out = dyknow(place, *ask, "--limit", "3")
+    assert (out.exit_code, out.stdout) == (0, "robot: 3 answers judged, 0 were before.\n"), out.output
+    out = dyknow(place, *ask)
+    assert out.stdout == "robot: 4 answers judged, 3 were before.\n"
+    assert "of them are unjudged: what robot said is no number of the list." in out.stderr
+    rows = {row["question"]: row for row in judgments(place / "runs" / "alpha")}
+    first = min(holders["Q38/P6"], key=lambda one: one.label.casefold())
+    assert {row["entity"] for question, row in rows.items() if question.startswith("Q38")} == {first.entity}
+    listed = dyknow(place, "judge", "list", "--format", "csv")
+    assert "alpha,robot,5,0,2,any" in listed.stdout
+    why = dyknow(place, "why", "alpha", "Q38/P6#1", "--as-of", "release", "--judge", "robot", "--format", "json")
+    assert json.loads(why.stdout)["entity"] == first.entity
+    assert json.loads(why.stdout)["as_of"] == "2023-12-31"

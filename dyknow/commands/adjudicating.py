@@ -450,7 +450,6 @@ def ask(
     model: str,
     names: tuple[str, ...],
     name: str | None,
-    limit: int | None,
     doubtful: bool,
     asking: Asking,
     places: Places,
@@ -471,7 +470,9 @@ def ask(
         # Our own reading decides the order alone, and other judges' do not: the order must not change as they judge.
         found = doubts.responses(connection, LABELLED_ON, runs=names, leave_out=_judges(connection))
         holders = doubts.holders(connection)
-    wanted = [one for one in found if one.doubt >= (DOUBTFUL if doubtful else 0.0) and one.fact in holders][:limit]
+    wanted = [one for one in found if one.doubt >= (DOUBTFUL if doubtful else 0.0) and one.fact in holders][
+        : asking.limit
+    ]
     done = llm_judge.ask(
         loaded, [llm_judge.task(one, holders[one.fact]) for one in wanted], places.runs, judge_,
         clock=lambda: datetime.now(tz=UTC), batch_size=asking.batch_size, progress=Meter(),

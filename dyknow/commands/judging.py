@@ -138,11 +138,32 @@ def score(
         note_older(as_of, scores.snapshot)
         if as_of == RELEASE:
             _note_releases(connection, known_at, chosen)
+        if judge != "match":
+            _note_unjudged(connection, as_of, known_at, judge, chosen)
     if form == "table":
         emit(score_text(scores, width(), colour(), intervals))
         return
     note(f"As of {scores.as_of}, snapshot {scores.snapshot}, judge {judge}, rule {rule}.")
     emit(as_json(score_json(scores)) if form == "json" else score_csv([scores]))
+
+
+def _note_unjudged(
+    connection: duckdb.DuckDBPyConnection, as_of: str, known_at: str | None, judge: str, chosen: list[str] | None
+) -> None:
+    """Say how many answers another judge leaves open: what is settled without them leans to what is up to date."""
+    statement = (
+        "SELECT run, verdict = 'unjudged', count(*) FROM verdicts($as_of, known_at := $known_at, judge := $judge)"
+        " WHERE counted GROUP BY ALL"
+    )
+    rows = results.run_sql(connection, statement, {"as_of": as_of, "known_at": known_at, "judge": judge}).rows
+    judged = {run for run, is_open, _ in rows if not is_open}
+    kept = [row for row in rows if row[0] in judged and (chosen is None or row[0] in chosen)]
+    left, total = sum(count for _, is_open, count in kept if is_open), sum(count for *_, count in kept)
+    if left:
+        note(
+            f"{judge} leaves {left} of {total} answers unjudged on that day. A fact with one is incomplete unless"
+            " another answer to it is up to date, so Table 1 leans to up to date."
+        )
 
 
 def note_older(as_of: str, snapshot: str) -> None:
