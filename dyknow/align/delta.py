@@ -156,7 +156,7 @@ def put(weight: Tensor, old: Tensor, change: Tensor | Factors) -> None:
         left, right = change.left.to(old.device).double(), change.right.to(old.device).double()
         for start in range(0, old.shape[0], _ROWS):  # a few rows at a time stay in the processor's cache
             rows = slice(start, start + _ROWS)
-            total = old[rows].double()
+            total = old[rows].to(torch.float64, copy=True)
             for rank in range(left.shape[1]):
                 total += left[rows, rank : rank + 1] * right[rank]
             weight[rows].copy_(total.to(old.dtype))

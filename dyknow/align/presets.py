@@ -57,8 +57,7 @@ class Editing:
 
     def record(self) -> dict[str, Any]:
         """Return the settings as JSON values, under the names they are given by; no limit is null."""
-        named = {each.name.rstrip("_"): getattr(self, each.name) for each in fields(self)}
-        return {key: None if value == float("inf") else value for key, value in named.items()}
+        return {each.name.rstrip("_"): _plain(getattr(self, each.name)) for each in fields(self)}
 
 
 @dataclass(frozen=True)
@@ -77,6 +76,12 @@ class Memit(Editing):
     lambda_: float
     solver: str  # "direct" in d_ff, "woodbury" in the number of edits, "auto": whichever is smaller
     batch: int  # edits at a time; 0: all at once
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    return None if value == float("inf") else value
 
 
 _Method = TypeVar("_Method", Rome, Memit)

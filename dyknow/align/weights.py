@@ -34,7 +34,8 @@ class Editor:
     def __init__(self, structure: Structure, layers: Sequence[int]) -> None:
         self._structure = structure
         self._saved = {at: structure.projections[at].module.weight.detach().clone() for at in layers}
-        self._sums = {at: saved.double() for at, saved in self._saved.items()}
+        wide = need("torch").float64
+        self._sums = {at: saved.to(wide, copy=True) for at, saved in self._saved.items()}
         self._parts: dict[int, list[Factors]] = {at: [] for at in layers}
 
     def add(self, layer: int, left: Tensor, right: Tensor) -> float:
