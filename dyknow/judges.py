@@ -359,7 +359,7 @@ def _shares(parts: Sequence[tuple[Sequence[_Pair], Callable[[_Pair], bool]]], dr
         for pair in own:
             counted[facts[pair.fact], column] += 1
             hits[facts[pair.fact], column] += holds(pair)
-    bounds = bootstrap(hits, counted, draws) if facts else np.full((2, len(parts)), np.nan)
+    bounds = bootstrap(hits, counted, draws, alike=False) if facts else np.full((2, len(parts)), np.nan)
     return [
         Share(int(hits[:, column].sum()), len(own), *(float(bound) for bound in bounds[:, column]))
         if own

@@ -57,7 +57,15 @@ def resamples(facts: int, draws: int = DRAWS, seed: int = 0) -> Iterator[Floats]
         yield np.bincount(drawn.ravel(), minlength=rows * facts).reshape(rows, facts).astype(np.float64)
 
 
-def bootstrap(hits: Floats, counted: Floats, draws: int = DRAWS, seed: int = 0, level: float = LEVEL) -> Floats:
+def bootstrap(
+    hits: Floats,
+    counted: Floats,
+    draws: int = DRAWS,
+    seed: int = 0,
+    level: float = LEVEL,
+    *,
+    alike: bool = True,
+) -> Floats:
     """Return the percentile interval of many shares, sum(hits) / sum(counted), over facts drawn with replacement.
 
     Where hits or misses amount to fewer than five facts, the interval is no narrower than Clopper and Pearson's exact
@@ -70,6 +78,8 @@ def bootstrap(hits: Floats, counted: Floats, draws: int = DRAWS, seed: int = 0, 
         draws: How many resamples, shared by all columns.
         seed: Equal seeds give equal intervals.
         level: The interval's level.
+        alike: What is counted of one fact rises and falls together, as a model's knowledge does, so that the exact
+            interval has as many trials as facts. Readers' slips do not: then it has as many as there is counted.
 
     Returns:
         Shape (2, K): lower and upper bounds, from 0 to 1; nan where nothing is counted.
@@ -81,7 +91,8 @@ def bootstrap(hits: Floats, counted: Floats, draws: int = DRAWS, seed: int = 0, 
     for first in range(0, columns if facts else 0, at_once):
         part = slice(first, first + at_once)
         found[:, part] = _quantiles(_shares(hits[:, part], counted[:, part], draws, seed), level)
-    return _no_narrower(found, hits, counted, level)
+    trials = np.count_nonzero(counted, axis=0) if alike else counted.sum(axis=0)
+    return _no_narrower(found, hits, counted, trials, level)
 
 
 def _shares(hits: Floats, counted: Floats, draws: int, seed: int) -> Floats:
@@ -103,9 +114,8 @@ def _quantiles(values: Floats, level: float) -> Floats:
     return found
 
 
-def _no_narrower(found: Floats, hits: Floats, counted: Floats, level: float) -> Floats:
-    """Return intervals widened to the exact ones where hits or misses are few."""
-    facts = np.count_nonzero(counted, axis=0)
+def _no_narrower(found: Floats, hits: Floats, counted: Floats, facts: Floats, level: float) -> Floats:
+    """Return intervals widened to the exact ones of so many trials where hits or misses are few."""
     below = counted.sum(axis=0)
     worth = np.divide(hits.sum(axis=0) * facts, below, out=np.zeros_like(below), where=below > 0)
     for column in np.flatnonzero((facts > 0) & (np.minimum(worth, facts - worth) < FEW)):

@@ -190,3 +190,14 @@ def test_intervals_hold_the_truth(n: int, share: float) -> None:
     lower, upper = bootstrap(binary, np.ones_like(binary))
     assert 0.93 < np.mean((lower <= share) & (share <= upper)) <= 1
     assert math.isfinite(float(upper.max()))
+
+
+def test_readers_slips_have_as_many_trials_as_answers() -> None:
+    counted = np.full((130, 1), 30.0)
+    hits = counted.copy()
+    hits[:3] -= 1  # three slips in 3,900 answers
+    alike = bootstrap(hits, counted)
+    apart = bootstrap(hits, counted, alike=False)
+    exact = stats.binomtest(3897, 3900).proportion_ci(0.95, "exact")
+    assert apart[0, 0] <= exact.low + 1e-9 and exact.high - 1e-9 <= apart[1, 0] <= 1
+    assert alike[0, 0] < 0.98 < 0.997 < apart[0, 0]
