@@ -170,7 +170,7 @@ def made_up(count: int) -> Iterator[Text]:
         name, other = (fact.candidates[(number // step) % len(fact.candidates)].labels[0] for step in (1, 7))
         shape = _SHAPES[(number // len(questions)) % len(_SHAPES)]
         text = shape.format(prompt=question.text, name=name, other=other, number=number)
-        yield Text(fact, question.text, f"{text} [{number}]")
+        yield Text(fact, question.text, f"{text}\n{number}")
 
 
 def seconds(texts: Sequence[Text], reader: Reader) -> float:

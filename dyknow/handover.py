@@ -44,8 +44,9 @@ class Handover:
         self._clauses = clauses
         self._words = clauses.words
         self._gaps = clauses.gaps
-        brackets = any("(" in gap for gap in clauses.gaps)
-        self._told = brackets or not _TELLING.isdisjoint(word.key for word in clauses.words)
+        answer = clauses.answer
+        brackets = "(" in answer.text[answer.start : answer.end]
+        self._told = brackets or not _TELLING.isdisjoint([word.key for word in clauses.words])
 
     def gone(self, first: int, last: int, least: int = 0) -> Gone | None:
         """Tell whether the holder named by words ``first`` to ``last`` is said to hold the office no more.

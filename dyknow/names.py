@@ -23,7 +23,9 @@ _UNFOLDED: Final = str.maketrans(
 _UMLAUTS: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "å": "aa"})
 """How these letters are written where they are missing, besides being stripped."""
 
-_WORD: Final = re.compile(r"(?:[^\W_][\u0300-\u036f]*)+")
+_WORDS: Final = re.compile(r"([\W_]*)([^\W_](?:[^\W_]|[\u0300-\u036f])*|\Z)")
+"""What stands before a word, and the word with its accents; the end counts as a word, lest it be searched for anew."""
+_ASCII_WORDS: Final = re.compile(r"([^A-Za-z0-9]*)([A-Za-z0-9]+|\Z)")
 _ROMAN: Final = re.compile(r"(?=[IVX])X{0,3}(?:IX|IV|V?I{0,3})")
 _EPITHET: Final = re.compile(r",? (?:King |Queen |Emperor )?of (?:the )?[A-Z].*$")
 
@@ -131,7 +133,7 @@ def sound(key: str) -> str:
 @lru_cache(maxsize=1 << 16)
 def _reading(word: str) -> tuple[str, bool]:
     """Return a word's key and whether it is written like a name: with a capital, or in letters that know none."""
-    return fold(word), word[0].isalpha() and not word[0].islower()
+    return fold(word), word[:1].isalpha() and not word[0].islower()
 
 
 def words(text: str, start: int = 0) -> list[Word]:
@@ -142,10 +144,13 @@ def words(text: str, start: int = 0) -> list[Word]:
     """
     found = []
     make, kind = tuple.__new__, Word  # half the time of calling Word
-    for match in _WORD.finditer(text, start):
-        key, capital = _reading(match[0])
+    pattern, place = _ASCII_WORDS if text.isascii() else _WORDS, start
+    for gap, word in pattern.findall(text, start):
+        begin = place + len(gap)
+        place = begin + len(word)
+        key, capital = _reading(word)
         if key:
-            found.append(make(kind, (*match.span(), key, capital)))
+            found.append(make(kind, (begin, place, key, capital)))
     return found
 
 

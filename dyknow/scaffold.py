@@ -26,6 +26,9 @@ _ENDS: Final = re.compile(
 _MARKED: Final = re.compile(r"[\[<#]|[Aa]ssistant|ASSISTANT|[Uu]ser|USER|[Hh]uman|model")
 """Without one of these a text has no marks of turns."""
 
+_WORDS: Final = 600
+"""Words of an answer that are read; what is first asserted later than that is not what was asked."""
+
 _STOPS: Final = (".", "!", "?", '"', "”", ")", ":", "…", ";")
 
 
@@ -72,7 +75,8 @@ def answer_of(text: str, prompt: str) -> Answer:
     if _MARKED.search(text, start):
         start, end = _between(text, clean, start)
         inside = [word for word in found if word.start >= start and word.end <= end]
-    cut = end == len(text) and bool(inside) and not clean[start:end].rstrip().endswith(_STOPS)
+    inside = inside[:_WORDS]
+    cut = end == len(text) and 0 < len(inside) < _WORDS and not clean[start:end].rstrip().endswith(_STOPS)
     fresh = not repeats and bool(inside) and given.keys[:3] == tuple(word.key for word in inside[:3])
     return Answer(text, clean, start, end, inside, not fresh, cut, given.question)
 

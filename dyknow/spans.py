@@ -12,6 +12,8 @@ from dyknow.scaffold import Answer
 
 _SUFFIXES: Final = frozenset(("jr", "sr", "ii", "iii", "iv"))
 _SON_OF: Final = word_list("son_of")
+_LONGEST: Final = 24
+"""Words of a run at most: no name is longer, and a model may repeat one for ever."""
 
 
 class Cutoffs(NamedTuple):
@@ -42,7 +44,7 @@ class Runs:
         self.clauses = clauses
         self.question = clauses.question
         self.cutoffs = cutoffs
-        self.lower = not any(word.capital for word in self.words)
+        self.lower = True not in [word.capital for word in self.words]
 
     def all(self) -> Iterable[Run]:
         """Yield the runs in their order."""
@@ -69,7 +71,7 @@ class Runs:
     def _run_end(self, at: int) -> int:
         """Return where the run that starts at a word ends."""
         end = at + 1
-        while end < len(self.words) and self.clauses.soft(end):
+        while end < min(len(self.words), at + _LONGEST) and self.clauses.soft(end):
             if self.like_name(end) or self.clauses.hyphen(end):
                 end += 1
                 continue
@@ -120,7 +122,10 @@ class Runs:
         found = self._with_middle(first, last) or self._initialled(first, last) or self._misspelt(first, last)
         found = found or self._misspelt(begins, ends)
         if found is None and last - first > 1 and self.words[first].key == self.words[first + 1].key:
-            again = self._resolve(first + 1, last)  # "Boric Boric"
+            once = first + 1
+            while once + 1 < last and self.words[once].key == self.words[once + 1].key:
+                once += 1
+            again = self._resolve(once, last)  # "Boric Boric"
             found = again._replace(first=first, begins=begins) if again and again.form else None
         return found or Run(first, last, None, 0.0, begins, ends)
 
