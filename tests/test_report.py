@@ -4,6 +4,7 @@ import csv
 import html
 import io
 import json
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,9 +13,11 @@ from typing import Any
 
 import duckdb
 import pytest
+from click.testing import CliRunner
 
 from dyknow import analysis, results
 from dyknow.analysis import Mass
+from dyknow.cli import cli
 from dyknow.comparison import flips
 from dyknow.named import import_named
 from dyknow.report import drawing, formats, page
@@ -42,6 +45,7 @@ from kg.errors import UsageError
 from kg.snapshot import find_snapshots
 from tests.browser import Browser
 from tests.browser import found as found_browser
+from tests.journals import write_run
 
 PUBLISHED = Path(__file__).parents[1] / "examples" / "published"
 NASTY = "</script><script>alert(1)</script><!-- \u2028 \"&' \x1b[31m\n</td>"
@@ -146,6 +150,19 @@ def test_every_section_is_there(drawn: str) -> None:
     assert re.findall(r"<section id=(\w+)>", text) == ["table1", "changed", "heatmap", "table5", "table2", "provenance"]
     assert "pip install" in text
     assert text.count("<script") == 2
+
+
+def test_the_page_of_a_small_report_is_the_one_reviewed() -> None:
+    """Written anew, after looking at it, by: DYKNOW_REVIEWED=1 pytest tests/test_report.py."""
+    reviewed = Path(__file__).parent / "cases" / "report" / "small.html"
+    data = small()
+    text = page.render(data, tables(data), None)
+    body = (
+        text[text.index("<header>") : text.index("<script")].replace("<section", "\n<section").replace("<tr", "\n<tr")
+    )
+    if os.environ.get("DYKNOW_REVIEWED"):
+        reviewed.write_text(body, encoding="utf-8")
+    assert body == reviewed.read_text(encoding="utf-8")
 
 
 def test_it_says_what_changed_and_whose_doing_it_was() -> None:
@@ -289,6 +306,51 @@ def test_the_shares_are_those_of_the_sweep(
             rate = figures[place].rate(0, point.domain, places[point.run], days.index(point.day))
             expected = (point.up_to_date, point.up_to_date_lower, point.up_to_date_upper)
             assert (rate.up_to_date, rate.lower, rate.upper) == pytest.approx(expected)
+
+
+# The command
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder with a small run in it, and stand there."""
+    monkeypatch.chdir(tmp_path)
+    write_run(tmp_path / "runs", "one", {"Q36/P6#1": "Mateusz Morawiecki", "Q36/P6#2": "Donald Tusk"})
+    return tmp_path
+
+
+def test_a_report_is_written_in_every_format(elsewhere: Path) -> None:
+    pytest.importorskip("vl_convert")
+    run = CliRunner().invoke
+    words = ["report", "--as-of", "2023-12-12", "--as-of", "2023-12-18", "--known-at", "2023-12-18"]
+    assert run(cli, words).stdout == "report.html\n"
+    text = (elsewhere / "report.html").read_text(encoding="utf-8")
+    assert "Mateusz Morawiecki" in text
+    assert len(text.encode()) < 3_000_000
+    assert "## As of 12 December 2023" in run(cli, [*words, "--format", "md"]).stdout
+    rows = list(csv.DictReader(io.StringIO(run(cli, [*words, "--format", "csv"]).stdout)))
+    assert {row["as_of"] for row in rows} >= {"2023-12-12", "2023-12-18"}
+    alone = run(cli, [*words, "--format", "svg", "--figure", "bars", "-o", "bars.svg"])
+    assert alone.stdout == "bars.svg\n"
+    assert (elsewhere / "bars.svg").read_text(encoding="utf-8").startswith("<svg")
+    refused = run(cli, [*words, "--figure", "bars"])
+    assert refused.exit_code == 2
+    assert "--format svg" in refused.output
+
+
+@pytest.mark.slow
+def test_a_page_of_ten_runs_with_their_texts_is_under_three_megabytes(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = CliRunner().invoke
+    assert run(cli, ["import", str(shared / "published")]).exit_code == 0
+    assert run(cli, ["report"]).exit_code == 0
+    size = (tmp_path / "report.html").stat().st_size
+    assert 1_000_000 < size < 3_000_000
+    assert len(held((tmp_path / "report.html").read_text(encoding="utf-8"))["models"]) == 10
+    labelled = run(cli, ["report", "--judge", "published", "--format", "md"])
+    assert "As of 18 December 2023" in labelled.stdout
 
 
 # In a browser

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -24,6 +25,8 @@ def _python(*words: str, folder: Path, **variables: str) -> str:
 def test_a_wheel_finds_queries_benchmark_and_snapshots(tmp_path: Path) -> None:
     _python("-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path / "dist"), str(REPO), folder=tmp_path)
     [wheel] = (tmp_path / "dist").glob("*.whl")
+    with ZipFile(wheel) as packed:
+        assert {"dyknow/report/page.js", "dyknow/report/page.css"} <= set(packed.namelist())
     site = tmp_path / "site"
     pip = ("-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps", "--no-index", "--target")
     _python(*pip, str(site), str(wheel), folder=tmp_path)

@@ -46,6 +46,8 @@ SIGNS: Final[Mapping[int, str]] = {
 _CELLS: Final = {UP: "up to date", UP_OPEN: "perhaps up to date", OUT: "out of date", OUT_OPEN: "out of date",
                  LATER: "irrelevant", IRRELEVANT: "irrelevant"}  # fmt: skip
 _SINCE: Final = 19900101
+_TAIL: Final = 20
+"""Years before the first box at which its whiskers are cut: a few answers name kings of long ago."""
 _LETTERS: Final = 92
 """Letters that the lanes have room for."""
 
@@ -131,9 +133,11 @@ def _marks(data: Data, run: int) -> Rows:
 def years(data: Data) -> Rows:
     """Return the boxes of the box plots."""
     names = {model.run: model for model in data.models}
+    since = min((spread.q1 for spread in data.spreads), default=0) - _TAIL
     return [
         {
             "model": names[spread.run].name,
+            "from": max(spread.minimum, since),
             **{key: getattr(spread, key) for key in ("minimum", "q1", "median", "q3", "maximum", "n")},
             "release": _year(names[spread.run].released),
             "said": f"{names[spread.run].name}: half of {spread.n} answers name a tenure that began from "

@@ -37,7 +37,9 @@ DATASETS: Final[Mapping[str, Mapping[str, str]]] = {
         "upper; of a known day earliest, latest",
         "now": "day",
     },
-    "years": {"years": "model, minimum, q1, median, q3, maximum (years), n, release, said"},
+    "years": {
+        "years": "model, from (where its whisker begins), minimum, q1, median, q3, maximum (years), n, release, said"
+    },
     "heatmap": {"cells": "order, domain, fact, model, verdict, sign"},
     "lanes": {"lanes": "row, kind, first, last, said, text", "marks": "row, day, said", "now": "day"},
 }
@@ -153,9 +155,9 @@ def years(palette: Palette) -> Chart:
     alt = need("altair")
 
     base = alt.Chart(_named("years")).encode(y=_models(), tooltip="said:N")
-    axis = alt.Axis(format="d", tickMinStep=1, labelOverlap=True)
+    axis = alt.Axis(format="d", tickMinStep=1, labelOverlap="greedy", labelFlush=False)
     reach = base.mark_rule(color=palette["ink"]).encode(
-        x=alt.X("minimum:Q", scale=alt.Scale(zero=False, nice=True), axis=axis, title="year the named tenure began"),
+        x=alt.X("from:Q", scale=alt.Scale(zero=False, nice=True), axis=axis, title="year the named tenure began"),
         x2="maximum:Q",
     )
     box = base.mark_bar(height={"band": 0.55}, color=palette["open"], stroke=palette["up"]).encode(x="q1:Q", x2="q3:Q")

@@ -401,7 +401,8 @@
       const made = Promise.resolve(old?.made).then((drawn) => { drawn?.finalize(); return vegaEmbed(place, spec, options); });
       views.set(place, { key, made });
     }
-    const { view } = await views.get(place).made;
+    const entry = views.get(place), { view } = await entry.made;
+    entry.view = view;
     Object.entries(datasets).forEach(([key, rows_]) => view.data(key, rows_));
     await view.runAsync();
   }
@@ -596,10 +597,19 @@
   addEventListener("resize", () => {
     if (innerWidth === wide) return;
     wide = innerWidth;
-    for (const [place, { made }] of views) made.then(({ view }) => view.width(place.clientWidth).runAsync());
+    resize((place) => place.clientWidth);
     showLanes();
   });
-  addEventListener("beforeprint", () => document.querySelectorAll("#changed details").forEach((one) => { one.open = true; }));
+  // A page of paper is as wide as a small window, whatever the window.
+  const PAPER = 660;
+  function resize(width) {
+    for (const [place, { view }] of views) view?.width(width(place)).run();
+  }
+  addEventListener("beforeprint", () => {
+    document.querySelectorAll("#changed details").forEach((one) => { one.open = true; });
+    resize((place) => place.classList.contains("chart") ? PAPER : PAPER / 2 - 20);
+  });
+  addEventListener("afterprint", () => resize((place) => place.clientWidth));
 
   if (data.stops.length > 1) $("controls").hidden = false;
   if ($("fact")) $("fact").value = data.telling;

@@ -332,7 +332,7 @@ def _years(data: Data, charted: bool) -> str:
     return _section(
         "years", "How old are the answers?",
         "The year in which the tenure began that an answer names (the study’s Figures 2, 5 and 6). Box: the middle "
-        "half. Diamond: the model came out.",
+        "half; lines are cut twenty years before the first box, the table has the least. Diamond: the model came out.",
         f"{chart}<div class=scroll tabindex=0><table><thead><tr><th class=l>model</th>{head}</tr></thead><tbody>{rows}"
         "</tbody></table></div>",
     )  # fmt: skip

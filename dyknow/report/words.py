@@ -53,10 +53,19 @@ def _stale(data: Data, figures: Sequence[Figures]) -> list[str]:
         return []
     before, after = (_overall(data, figures, day)[worst] for day in (first, last))
     return [
-        f"{counts[worst]} of {data.models[worst].name}’s answers on {before.n} facts were right on {in_words(first)} "
+        f"{counts[worst]} of {data.models[worst].name}’s answers on {_facts(before.n)} were right on {in_words(first)} "
         f"and out of date by {in_words(last)}, though not a word of them had changed: {whole(before.up_to_date)} % up "
         f"to date became {whole(after.up_to_date)} %."
     ]
+
+
+def _facts(n: int) -> str:
+    """Return a number of facts in words.
+
+    >>> _facts(1), _facts(130)
+    ('1 fact', '130 facts')
+    """
+    return f"{n} fact{'' if n == 1 else 's'}"
 
 
 def peak(data: Data, figures: Sequence[Figures], run: int, domain: str = "all") -> tuple[str, float] | None:
@@ -77,6 +86,8 @@ def _peaks(data: Data, figures: Sequence[Figures]) -> list[str]:
         return []
     share, day, run = max(peaks, key=lambda item: (item[0], -item[2]))
     now = _overall(data, figures, data.stops[-1])[run]
+    if (now.up_to_date or 0) >= share:
+        return []
     return [
         f"{data.models[run].name} answers as if it were {month_in_words(day)}: it was right on {whole(share)} % of "
         f"the facts then, and is on {whole(now.up_to_date)} % on {in_words(data.stops[-1])}."
