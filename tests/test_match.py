@@ -1,13 +1,14 @@
 import csv
 import unicodedata
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dyknow.match import Candidate, Reason, candidates_digest, load_aliases, match
-from dyknow.names import fold, words
+from dyknow.match import CUTOFFS, PARAMETERS, Candidate, Reason, candidates_digest, load_aliases, match
+from dyknow.names import fold, word_list, words
 
 CASES = Path(__file__).parent / "cases" / "match"
 PROMPT = "The Prime Minister of Atlantis is"
@@ -165,3 +166,39 @@ def test_accents_change_nothing(text: str, accent: str, places: set[int]) -> Non
 def test_folding_twice_is_folding_once(text: str) -> None:
     assert fold(fold(text)) == fold(text)
     assert all(text[word.start : word.end] and word.key for word in words(text))
+
+
+@given(st.sampled_from(HOLDERS), st.text(max_size=60))
+def test_what_follows_a_clear_answer_changes_nothing(holder: Candidate, more: str) -> None:
+    plain = more.replace("<", " ").replace("[", " ").lower()
+    if any(word.key in word_list("correction") | {"assistant", "user", "human", "model"} for word in words(plain)):
+        return
+    assert ask(f"{holder.labels[0]}.\n\nNote: {plain}") == holder.entity
+
+
+@given(st.sampled_from(HOLDERS))
+def test_case_changes_nothing(holder: Candidate) -> None:
+    label = holder.labels[0]
+    assert ask(label.upper()) == ask(label.lower()) == ask(label) == holder.entity
+
+
+@given(st.permutations(PROMPT.split()))
+def test_the_questions_own_words_name_nobody(mixed: list[str]) -> None:
+    named = Candidate("Q5", ("Prime Atlantis",), 20100101)
+    assert ask(" ".join(mixed), (*HOLDERS, named)) is None
+
+
+@pytest.mark.parametrize("text", ["Jens " * 20_000, "not " * 20_000, "." * 100_000, "a. " * 20_000, '"Ab ' * 20_000])
+def test_long_and_repeated_texts_are_read_too(text: str) -> None:
+    assert ask(text) is None
+
+
+def test_parameters_name_the_cutoffs_and_rapidfuzz() -> None:
+    assert f"name>={CUTOFFS.name:g}" in PARAMETERS
+    assert f"rapidfuzz={version('rapidfuzz')}" in PARAMETERS
+
+
+def test_without_the_alias_file_a_club_is_not_known_by_its_nickname() -> None:
+    club = (Candidate("Los Angeles Clippers", ("Los Angeles Clippers",), None, None, "club"),)
+    assert match("the Clippers", "He plays for", club, "him", None).entity is not None
+    assert match("the Clippers", "He plays for", club, "him", None, aliases=False).entity is None
