@@ -20,6 +20,7 @@ from dyknow.commands import (
     resolving,
     running,
     snapshots,
+    timing,
 )
 from dyknow.commands.common import Group, debug_option
 
@@ -72,6 +73,7 @@ for _command in (
     judging.sql,
     adjudicating.judge,
     aligning.align,
+    timing.timeline,
     pages.evaluate,
     pages.report,
 ):

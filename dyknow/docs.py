@@ -62,6 +62,11 @@ answers to each question were drawn, `soft`, `table1` and `table2` judge one of 
 For `as_of` all of them take `'release'`, too: each run is then judged as of the day its model came out. `moments`, with
 `(as_of, known_at := NULL, rule := 'latest')`, tells that day and the snapshot of each run. `since_release`, with the
 options of `table1`, counts what was outdated on that day and what has become outdated from then until `as_of`.
+
+Of all dates at once, by one snapshot (`spanning(known_at := NULL)` names it): `timeline(days)` gives the rates of
+`table1` and `table5` for a list of days, as in `FROM timeline([20190101, 20200101])`; `intervals()` from when to when
+each fact of each run has which verdict; `said()` whom the answers name. They take
+`(known_at := NULL, judge := 'match', rule := 'latest', sample := 0)`, `said` without the rule.
 """
 
 

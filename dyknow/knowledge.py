@@ -10,16 +10,16 @@ stale (a lag of years) and a share random (any holder of the fact, alike):
 
 with L ~ Exp(lag), A ~ Exp(90 days) and S ~ Exp(5 years).
 
-Facts are clusters: of n answers that name somebody a fact has n / (1 + 0.8 (n - 1)) votes, one for one answer and never
-more than 1.25 (a composite likelihood, its weights those of n answers correlated by 0.8). The nuisances lag, ahead,
+Facts are clusters: of n answers that name somebody a fact has n / (1 + 0.7 (n - 1)) votes, one for one answer and never
+more than 1.43 (a composite likelihood, its weights those of n answers correlated by 0.7). The nuisances lag, ahead,
 stale and random are integrated out over a grid that is even in their logarithms (an integrated likelihood: Berger,
-Liseo and Wolpert 1999, Statistical Science 14:1-28), and the interval leaves 2.5 % of what remains, as a function of D
-alone, on each side. ``docs/method.md`` says why, and how often it holds the truth.
+Liseo and Wolpert 1999, Statistical Science 14:1-28), and the interval is the shortest that holds 95 % of what
+remains, as a function of D alone. ``docs/method.md`` says why, and how often it holds the truth.
 """
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from datetime import date, timedelta
+from datetime import date
 from itertools import product
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -40,16 +40,16 @@ if TYPE_CHECKING:
 LEVEL: Final = 0.95
 STEP: Final = 7
 """Days between two dates that are tried."""
-CORRELATION: Final = 0.8
+CORRELATION: Final = 0.7
 """How much the answers to the phrasings of one fact say the same, beside what the date makes them say."""
 WORLD_YEARS: Final = 40
 """How far back the world is known to the estimate; what led then has led ever since."""
 REACH_YEARS: Final = 25
 """How far before the snapshot a model may answer from."""
 
-LAGS: Final = (15.0, 40.0, 110.0, 300.0, 800.0, 2100.0)
+LAGS: Final = (6.0, 15.0, 40.0, 110.0, 300.0, 800.0, 2100.0)
 """Mean lags that are tried, in days."""
-AHEAD: Final = (0.03, 0.1, 0.3)
+AHEAD: Final = (0.02, 0.07, 0.25)
 """Shares of answers that run ahead, of those to facts whose next holder is about to come."""
 STALE: Final = (0.01, 0.05, 0.25)
 RANDOM: Final = (0.005, 0.03, 0.15)
@@ -281,13 +281,16 @@ def _log_likelihoods(known: World, answers: Answers, curves: "Array", weeks: "ND
     return found
 
 
-def interval(shares: "Array", level: float = LEVEL) -> tuple[int, int]:
-    """Return the places where the tails of a distribution begin that hold half of the rest each."""
+def interval(days: "Array", shares: "Array", level: float = LEVEL) -> tuple[float, float]:
+    """Return the shortest span of days that holds so much of a distribution; a share lies even around its day."""
     import numpy as np  # noqa: PLC0415 -- the command line starts without numpy
 
-    total = np.cumsum(shares)
-    tail = (1 - level) / 2
-    return int(np.searchsorted(total, tail)), min(int(np.searchsorted(total, 1 - tail)), len(shares) - 1)
+    edges = np.concatenate([[days[0] - STEP / 2], days + STEP / 2])
+    total = np.concatenate([[0.0], np.cumsum(shares)])
+    begins = np.linspace(0, 1 - level, 101)  # how much lies before it
+    lower, upper = np.interp(begins, total, edges), np.interp(begins + level, total, edges)
+    shortest = int((upper - lower).argmin())
+    return float(lower[shortest]), float(upper[shortest])
 
 
 def answers_of(known: World, named: Sequence[tuple[str, str, int]]) -> Answers:
@@ -357,14 +360,17 @@ def estimates(
 
 def estimate_from(known: World, answers: Answers, run: str = "", curves: "Array | None" = None) -> KnowledgeDate:
     """Return the date that answers come from, with its 95 % interval."""
+    import numpy as np  # noqa: PLC0415 -- the command line starts without numpy
+
     found = surface(known, answers, curves)
-    lower, upper = interval(found.shares)
+    lower, upper = interval(np.array([as_date(known.days[week]).toordinal() for week in found.weeks]), found.shares)
+    last = as_date(known.days[-1]).toordinal()
     best = int(found.log_likelihood.argmax())
     return KnowledgeDate(
         run,
         known.days[found.weeks[best]],
-        _moved(known.days[found.weeks[lower]], -(STEP // 2)),
-        min(_moved(known.days[found.weeks[upper]], STEP // 2), known.days[-1]),
+        as_day(date.fromordinal(round(lower))),
+        as_day(date.fromordinal(min(round(upper), last))),
         found.lag,
         found.ahead,
         found.stale,
@@ -373,10 +379,5 @@ def estimate_from(known: World, answers: Answers, run: str = "", curves: "Array 
         n_answers=answers.n_answers,
         log_likelihood=float(found.log_likelihood[best]),
         snapshot=known.snapshot,
-        at_end=int(found.weeks[upper]) == len(known.days) - 1,
+        at_end=upper > last - STEP / 2,
     )
-
-
-def _moved(day: Day, by: int) -> Day:
-    """Return the day so many days later: a week that was tried stands for the days around it."""
-    return as_day(as_date(day) + timedelta(by))

@@ -18,6 +18,7 @@ from kg.resources import query
 
 Constraint = Literal["soft", "average"]
 Every = Literal["day", "month", "quarter", "year"]
+Repeat = Literal["release", "study"]
 Measure = Literal["up_to_date", "up_to_date_lower", "up_to_date_upper"]
 
 ALL: Final = "all"
@@ -73,7 +74,7 @@ class Years(NamedTuple):
 
     run: str
     domain: str  # or "all"
-    n: int  # answers that name a holder whose term began by the day
+    n: int  # answers to the phrasings that count, and name a holder whose term has a start
     minimum: int
     lower: float  # first quartile
     median: float
@@ -264,3 +265,30 @@ def peaks(
         own = ((measure, peak(points, run, domain, measure, last)) for measure in measures)
         found[run] = {measure: at for measure, at in own if at is not None}
     return found
+
+
+def years(
+    connection: duckdb.DuckDBPyConnection,
+    known_at: str | None = None,
+    *,
+    judge: str = "match",
+    repeat: Repeat = "release",
+    runs: Sequence[str] | None = None,
+) -> list[Years]:
+    """Return in which years the terms began that the answers of each run name, by run and domain.
+
+    Args:
+        connection: the results.
+        known_at: the snapshot; None as for `base`.
+        judge: who reads the answers; one who gave starts of terms instead of names, as the judge "published", is
+            believed.
+        repeat: which term of one who held several: "study", the last of all, as the study's released dates have it, be
+            it that it began after the model came out; "release", the last that had begun by then.
+        runs: the runs wanted; None stands for all.
+
+    Raises:
+        QueryError: as for `sweep`.
+    """
+    values = {"known_at": known_at, "judge": judge, "repeat": repeat}
+    rows = run_sql(connection, query("dyknow/years.sql"), values).rows
+    return [Years(*row) for row in rows if runs is None or row[0] in runs]

@@ -116,14 +116,22 @@ def test_a_fact_has_one_vote_and_a_little(known: World) -> None:
     three = answers_of(known, [("Q38/P6", "Q451791", 3)])
     many = answers_of(known, [("Q38/P6", "Q451791", 300), ("Q38/P6", "no such", 5)])
     assert one.weights.sum() == 1
-    assert three.weights.sum() == pytest.approx(3 / 2.6)
-    assert 1.2 < many.weights.sum() < 1.25
+    assert three.weights.sum() == pytest.approx(3 / 2.4)
+    assert 1.4 < many.weights.sum() < 1 / 0.7
     assert (many.n_facts, many.n_answers) == (1, 300)
 
 
-def test_an_interval_leaves_equal_tails() -> None:
-    assert interval(np.full(100, 0.01)) == (2, 97)
-    assert interval(np.array([0.0, 1.0, 0.0])) == (1, 1)
+def test_an_interval_is_the_shortest() -> None:
+    days = np.arange(1000.0, 1700.0, STEP)
+    lower, upper = interval(days, np.full(100, 0.01))
+    assert upper - lower == pytest.approx(0.95 * 700)
+    falling = np.linspace(2, 0, 100) / 100
+    assert interval(days, falling)[0] == 1000 - STEP / 2
+    one = np.zeros(100)
+    one[50] = 1
+    lower, upper = interval(days, one)
+    assert 1346.5 <= lower <= upper <= 1353.5
+    assert upper - lower == pytest.approx(0.95 * STEP)
 
 
 def test_the_dates_the_makers_give(connection: duckdb.DuckDBPyConnection) -> None:

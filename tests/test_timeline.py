@@ -64,14 +64,14 @@ def test_a_sweep_is_the_tables_of_every_date(connection: duckdb.DuckDBPyConnecti
         found = {(p.run, p.domain, p.day): p for p in swept}
         for day in days:
             rows = connection.execute(
-                f"SELECT run, domain, n, up_to_date, up_to_date_lower, outdated, irrelevant FROM {table}(?, known_at := ?,"
+                f"SELECT run, domain, n, up_to_date, up_to_date_lower, outdated, irrelevant, up_to_date_upper FROM {table}(?, known_at := ?,"
                 " rule := ?)",
                 [as_date(day).isoformat(), known_at, rule],
             ).fetchall()
             for run, domain, n, *rates in rows:
                 point = found.pop((run, domain, day), Point(run, domain, day, 0, None, None, None, None, None))
                 assert point.n == n
-                assert list(point[4:8]) == pytest.approx(rates)
+                assert list(point[4:]) == pytest.approx(rates)
                 compared += n > 0
         assert not found
     assert compared > 500

@@ -1,0 +1,269 @@
+"""The command that goes through all dates: when a run's answers were right, and the date it answers from."""
+
+import re
+from typing import Any, Final
+
+import click
+import duckdb
+
+from dyknow import knowledge
+from dyknow import timeline as times
+from dyknow.commands.common import (
+    Places,
+    command,
+    emit,
+    example,
+    format_option,
+    judge_option,
+    note,
+    places,
+    rule_option,
+    show,
+)
+from dyknow.commands.judging import known_runs, results_of
+from dyknow.results import run_sql
+from dyknow.tables import Format, as_json, domains_of
+from dyknow.timetables import (
+    About,
+    Overview,
+    knowledge_json,
+    knowledge_rows,
+    knowledge_table,
+    overview_json,
+    overview_rows,
+    overview_text,
+    share_rows,
+    share_table,
+    years_rows,
+    years_table,
+)
+from dyknow.titles import named
+from kg.dates import Day, days_in_month, format_day, join_day, parse_day, split_day
+from kg.errors import UsageError
+
+SHOWN_YEARS: Final = 15
+"""Years before the snapshot that are shown where no beginning is given."""
+
+
+class _Asked:
+    """What was asked for, and the results it is asked of."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, chosen: list[str] | None, **given: Any) -> None:  # noqa: ANN401
+        self.connection, self.chosen, self.given = connection, chosen, given
+        self.base = times.base(connection, given["known_at"])
+        self.domain: str | None = given["domain"]
+        rows = run_sql(
+            connection,
+            "SELECT run, title, release_year, prefixed, CAST(released AS VARCHAR), release_known FROM runs"
+            " ORDER BY released NULLS LAST, run",
+        ).rows
+        abouts = (About(*row) for row in rows)
+        self.abouts = {one.run: one for one in abouts if chosen is None or one.run in chosen}
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """The runs by name, as tables have them."""
+        return {run: named(one.title, None, one.prefixed) for run, one in self.abouts.items()}
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """Who reads the answers of which runs."""
+        return {"judge": self.given["judge"], "runs": self.chosen}
+
+    @property
+    def heading(self) -> str:
+        """What everything rests on."""
+        rule = "" if self.given["rule"] == "latest" else f", rule {self.given['rule']}"
+        return f"snapshot {self.base.snapshot}, judge {self.given['judge']}{rule}"
+
+    def span(self) -> tuple[Day, Day]:
+        """Return the first and the last day asked for.
+
+        Raises:
+            UsageError: the first lies after the last.
+        """
+        year, *_ = split_day(self.base.day)
+        first = _first(self.given["first"]) if self.given["first"] else join_day(year - SHOWN_YEARS, 1, 1)
+        last = _last(self.given["last"]) if self.given["last"] else self.base.day
+        if first > last:
+            raise UsageError(f"{format_day(first)} lies after {format_day(last)}.", hint="--from comes before --to.")
+        if last > self.base.day:
+            note(f"What changed after {format_day(self.base.day)} the snapshot does not know.")
+        return first, last
+
+    def ordered(self, found: list[Any]) -> list[Any]:
+        """Return rows by the release of their runs, and their domains as the study has them."""
+        runs = list(self.abouts)
+        domains = [*domains_of(found), times.ALL] if found and hasattr(found[0], "domain") else []
+        places_ = {domain: place for place, domain in enumerate(domains)}
+        return sorted(found, key=lambda row: (runs.index(row.run), places_.get(getattr(row, "domain", ""), 0)))
+
+    def points(self, first: Day, last: Day) -> list[times.Point]:
+        """Return the sweep at the days asked for."""
+        days = times.grid(first, last, self.given["every"])
+        if not days:
+            raise UsageError("No day is asked for.", hint=f"--every {self.given['every']} has none there; try day.")
+        found = times.sweep(
+            self.connection,
+            days,
+            self.given["known_at"],
+            rule=self.given["rule"],
+            constraint=self.given["constraint"],
+            **self.reading,
+        )
+        return self.ordered([point for point in found if self.domain in (None, point.domain)])
+
+    def known(self) -> list[knowledge.KnowledgeDate]:
+        """Return the date each run answers from."""
+        domain = None if self.domain == times.ALL else self.domain
+        found = knowledge.estimates(
+            self.connection, self.given["known_at"], rule=self.given["rule"], domain=domain, **self.reading
+        )
+        return self.ordered(found)
+
+    def overviews(self) -> list[Overview]:
+        """Return peak, knowledge date and points of each run, in one domain."""
+        self.domain = self.domain or times.ALL
+        first, last = self.span()
+        points = self.points(first, last)
+        peaks = times.peaks(
+            self.connection,
+            first,
+            last,
+            self.given["known_at"],
+            rule=self.given["rule"],
+            constraint=self.given["constraint"],
+            domain=self.domain,
+            **self.reading,
+        )
+        known = {one.run: one for one in self.known()}
+        return [
+            Overview(about, peaks[run], known.get(run), [point for point in points if point.run == run])
+            for run, about in self.abouts.items()
+            if peaks.get(run)
+        ]
+
+
+def _first(text: str) -> Day:
+    """Return the first day of a year, a month or a day."""
+    return parse_day(text + {4: "-01-01", 7: "-01"}.get(len(text), ""))
+
+
+def _last(text: str) -> Day:
+    """Return the last one."""
+    if re.fullmatch(r"\d{4}-\d\d", text):
+        year, month, _ = split_day(_first(text))
+        return join_day(year, month, days_in_month(year, month))
+    return parse_day(f"{text}-12-31" if len(text) == 4 else text)
+
+
+@command(
+    epilog=example(
+        "dyknow timeline",
+        "dyknow timeline --run gpt-3.5-turbo-1106 --from 2019 --to 2023-06",
+        "dyknow timeline --table share --every quarter --format csv",
+        "dyknow timeline --table years --repeat study",
+        "dyknow timeline --table knowledge --domain countries",
+    )
+)
+@click.option("--run", "names", metavar="RUN", multiple=True, help="Only this run. Give it again for further ones.")
+@click.option("--from", "first", metavar="MONTH", help="The first month, as 2019-01; a year or a day will do.")
+@click.option("--to", "last", metavar="MONTH", help="The last month. Without it: the day of the snapshot.")
+@click.option(
+    "--every",
+    type=click.Choice(["day", "month", "quarter", "year"]),
+    default="month",
+    show_default=True,
+    help="How far apart the dates are. A peak is found to the day whatever this says.",
+)
+@click.option(
+    "--known-at",
+    metavar="SNAPSHOT",
+    help="The one snapshot for all dates (see `dyknow snapshot list`). Without it: the newest of those that hold the "
+    "whole history of nine tenths of the facts.",
+)
+@judge_option
+@rule_option
+@click.option("--domain", metavar="NAME", help="countries, athletes, organizations or all.")
+@click.option(
+    "--constraint",
+    type=click.Choice(["soft", "average"]),
+    default="soft",
+    show_default=True,
+    help="`soft`: a fact's best phrasing, as in Table 1. `average`: over its phrasings, as in Table 5.",
+)
+@click.option(
+    "--table",
+    "which",
+    type=click.Choice(["overview", "share", "years", "knowledge"]),
+    default="overview",
+    show_default=True,
+    help="`overview`: of each run its peak, the date it answers from and a picture. `share`: the rates of every date. "
+    "`years`: in which years the terms began that are named, as the study's box plots. `knowledge`: the dates alone.",
+)
+@click.option(
+    "--repeat",
+    type=click.Choice(["release", "study"]),
+    default="release",
+    show_default=True,
+    help="For `years`, which term of one who held several: the last begun when the model came out, or as the study has "
+    "it the last of all.",
+)
+@format_option
+@places("snapshots", "runs", "database")
+def timeline(names: tuple[str, ...], which: str, form: Format, places: Places, **given: Any) -> None:  # noqa: ANN401
+    """Show when a model's answers were right, and the date it answers from.
+
+    Every answer is judged as of every date by one snapshot. The share that is up to date rises, peaks about the time of
+    the model's newest knowledge and falls. The date it answers from is estimated from when the holders it names held
+    what it was asked for; docs/method.md tells how, and how often the interval is right. Nothing is asked anew.
+    """
+    chosen = known_runs(places, names)
+    if given["known_at"] is not None:
+        places.named(given["known_at"])
+    with results_of(places) as connection:
+        asked = _Asked(connection, chosen, **given)
+        if form != "table":
+            note(f"{asked.heading.capitalize()}.")
+        _SHOW[which](asked, form)
+
+
+def _overview(asked: _Asked, form: Format) -> None:
+    found = asked.overviews()
+    if not found:
+        raise UsageError("No run has an answer about a fact covered then.", hint="--from and --to choose the dates.")
+    if form == "json":
+        head = {"snapshot": asked.base.snapshot, "domain": asked.domain}
+        head |= {name: asked.given[name] for name in ("judge", "rule", "constraint", "every")}
+        emit(as_json({**head, "runs": [overview_json(one) for one in found]}))
+    elif form == "csv":
+        show(overview_rows(found), form)
+    else:
+        emit(f"Share of facts up to date ({asked.domain}; {asked.heading})\n\n{overview_text(found)}")
+
+
+def _share(asked: _Asked, form: Format) -> None:
+    if form == "table":
+        asked.domain = asked.domain or times.ALL
+    points = asked.points(*asked.span())
+    title = f"Per cent of n facts ({asked.heading})"
+    show(share_table(points, asked.titles, title) if form == "table" else share_rows(points), form)
+
+
+def _years(asked: _Asked, form: Format) -> None:
+    found = times.years(asked.connection, asked.given["known_at"], repeat=asked.given["repeat"], **asked.reading)
+    boxes = asked.ordered([box for box in found if asked.domain in (None, box.domain)])
+    title = f"Years in which named terms began ({asked.heading})"
+    show(years_table(boxes, asked.titles, title) if form == "table" else years_rows(boxes), form)
+
+
+def _knowledge(asked: _Asked, form: Format) -> None:
+    found = asked.known()
+    if form == "json":
+        emit(as_json([knowledge_json(one) for one in found]))
+        return
+    title = f"The date each model answers from ({asked.heading})"
+    show(knowledge_table(found, asked.titles, title) if form == "table" else knowledge_rows(found), form)
+
+
+_SHOW: Final = {"overview": _overview, "share": _share, "years": _years, "knowledge": _knowledge}
