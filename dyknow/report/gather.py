@@ -130,7 +130,14 @@ def _masses(
 def _spreads(
     connection: duckdb.DuckDBPyConnection, snapshot: str, judge: str, runs: Sequence[str]
 ) -> tuple[Spread, ...]:
-    return ()
+    found = timeline.years(connection, snapshot, judge=judge, runs=runs)
+    order = {run: place for place, run in enumerate(runs)}
+    boxes = [
+        Spread(one.run, one.n, one.minimum, one.lower, one.median, one.upper, one.maximum)
+        for one in found
+        if one.domain == timeline.ALL
+    ]
+    return tuple(sorted(boxes, key=lambda box: order[box.run]))
 
 
 def _alignment(connection: duckdb.DuckDBPyConnection, values: Mapping[str, Any], runs: Sequence[str]) -> Rows | None:
