@@ -69,8 +69,11 @@ class Clauses:
         text = answer.text
         self.gaps = [text[answer.start : self.words[0].start]] if self.words else []
         self.gaps += [text[before.end : word.start] for before, word in pairwise(self.words)]
-        self._hard = [gap != " " and self._ends(at, gap) for at, gap in enumerate(self.gaps)]
-        self._soft = [gap == " " or self._joins(at, gap) for at, gap in enumerate(self.gaps)]
+        self.keys = [word.key for word in self.words]
+        self._hard, self._soft = [False] * len(self.gaps), [True] * len(self.gaps)
+        for at in [at for at, gap in enumerate(self.gaps) if gap != " "]:
+            self._hard[at] = self._ends(at, self.gaps[at])
+            self._soft[at] = self._joins(at, self.gaps[at])
         if self.words:
             self._hard[0], self._soft[0] = True, False
 

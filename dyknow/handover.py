@@ -46,7 +46,7 @@ class Handover:
         self._gaps = clauses.gaps
         answer = clauses.answer
         brackets = "(" in answer.text[answer.start : answer.end]
-        self._told = brackets or not _TELLING.isdisjoint([word.key for word in clauses.words])
+        self._told = brackets or not _TELLING.isdisjoint(clauses.keys)
 
     def gone(self, first: int, last: int, least: int = 0) -> Gone | None:
         """Tell whether the holder named by words ``first`` to ``last`` is said to hold the office no more.

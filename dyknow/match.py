@@ -228,7 +228,7 @@ class _Reader:
 
     def _corrected(self, first: Run) -> Run | None:
         """Return the candidate that the text puts in the place of the one it named: "X. Actually, Y"."""
-        if _CORRECTION.isdisjoint([word.key for word in self.words[first.last :]]):
+        if _CORRECTION.isdisjoint(self.clauses.keys):
             return None
         for run in self.runs.all():
             if run.first >= first.last and run.form is not None and self._corrects(max(first.last, run.first - 5), run):

@@ -215,7 +215,7 @@ def families(candidates: Sequence[Named]) -> dict[str, list[Form]]:
     for candidate in sorted(candidates, key=lambda one: (-(one.first_day or 0), one.entity)):
         if candidate.team_class:
             continue
-        for alias, rule in dict(_forms_of(candidate)).items():
+        for alias, rule in _forms_of(candidate):
             single = rule is Rule.ALIAS and " " not in alias
             if (rule is Rule.SURNAME or single) and (key := key_of(alias)):
                 found.setdefault(key, []).append(Form(key, len(words(alias)), candidate.entity, alias, Rule.SURNAME))
@@ -234,7 +234,16 @@ def _settle(claims: Iterable[tuple[Form, int]]) -> Form | None:
     return None if shared and form.rule is Rule.GIVEN else form
 
 
-def _forms_of(candidate: Named) -> Iterator[tuple[str, Rule]]:
+@lru_cache(maxsize=4096)
+def _forms_of(candidate: Named) -> tuple[tuple[str, Rule], ...]:
+    """Return a candidate's forms, each once with its lowest rule."""
+    found: dict[str, Rule] = {}
+    for form, rule in _all_forms(candidate):
+        found[form] = min(rule, found.get(form, rule))
+    return tuple(found.items())
+
+
+def _all_forms(candidate: Named) -> Iterator[tuple[str, Rule]]:
     names = [(candidate.label, Rule.LABEL), *((name, Rule.ALIAS) for name in candidate.others)]
     for name, rule in names:
         yield name, rule
