@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import answers as store_of
-from benchmarks import dumps, models
+from benchmarks import dumps, editing, models
 from benchmarks import matching as texts_of
 from dyknow import analysis, named, results
 from kg import answers, identity
@@ -62,6 +62,7 @@ if __name__ == "__main__":
     dumps.measure()
     for one in models.measure():
         print(one)
+    print(editing.show(editing.measure(3)))
     matching()
     with tempfile.TemporaryDirectory() as made:
         scoring(Path(made))

@@ -274,20 +274,20 @@ def test_values_sought_together_are_those_sought_one_by_one(family: str, of: Any
         assert one.nll_before == pytest.approx(other.nll_before)
 
 
-def test_where_the_block_adds_its_projection_both_sites_give_one_value() -> None:
+def test_a_change_behind_the_block_is_one_behind_its_projection() -> None:
     model = local("GPTJ")
     structure = trace.adapt(model)
+    assert structure.additive
     options = presets.rome(structure, settings(steps=6, layer=0))
     with hooks.as_asked(model.model):
         edits = [tokens.prepare(model, request) for request in REQUESTS]
-        block = values.optimise(
-            structure, edits, Site(0, "block"), dataclasses.replace(options, clamp=1e9, weight_decay=0)
+        late, within = (
+            values.optimise(dataclasses.replace(structure, additive=additive), edits, Site(0, "projection"), options)
+            for additive in (True, False)
         )
-        inside = values.optimise(
-            structure, edits, Site(0, "projection"), dataclasses.replace(options, clamp=1e9, weight_decay=0)
-        )
-    for one, other in zip(block, inside, strict=True):
-        torch.testing.assert_close(one.delta, other.delta, atol=1e-7, rtol=1e-5)
+    for one, other in zip(late, within, strict=True):
+        torch.testing.assert_close(one.base, other.base)
+        torch.testing.assert_close(one.delta, other.delta, atol=1e-6, rtol=1e-4)
 
 
 def test_a_value_is_what_torch_s_adam_finds_on_whole_passes() -> None:
@@ -303,6 +303,20 @@ def test_a_value_is_what_torch_s_adam_finds_on_whole_passes() -> None:
     # Adam divides by the gradient's own size, so where that is nearly nothing its rounding shows.
     torch.testing.assert_close(found.delta, delta, atol=1e-6, rtol=1e-4)
     assert float(found.delta.norm()) <= 0.5 * float(found.base.norm()) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("method", "plain", "options"),
+    [(rome.rome, "rome", {"layer": 0}), (memit.memit, "memit", {"layers": [0], "lambda": 5.0})],
+)
+def test_a_plain_transcription_edits_alike(method: Any, plain: str, options: dict[str, Any]) -> None:  # noqa: ANN401
+    model, other = local(), local()
+    found = edited(model, method, settings(**options))
+    getattr(importlib.import_module("benchmarks.editing_plain"), plain)(other, REQUESTS, settings(**options))
+    [name] = found.delta.changes
+    with found.applied():
+        one, two = (dict(each.model.named_parameters())[name] for each in (model, other))
+        torch.testing.assert_close(one, two, atol=1e-4 * float(two.abs().max()), rtol=1e-3)
 
 
 def test_nll_is_that_of_the_plain_pass() -> None:

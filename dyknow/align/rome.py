@@ -19,7 +19,7 @@ from dyknow.align.presets import Rome
 from dyknow.align.presets import rome as rome_options
 from dyknow.align.structure import Projection, Structure
 from dyknow.align.tokens import Prepared
-from dyknow.align.values import Value, nll, optimise, site_of
+from dyknow.align.values import Site, Value, nll, optimise
 from dyknow.align.weights import EditedWeights, Editor, Guard
 from dyknow.models.base import Model
 from dyknow.models.extras import need
@@ -78,7 +78,7 @@ def _edit(
     structure: Structure, edit: Prepared, options: Rome, factor: Tensor, *, editor: Editor, guard: Guard
 ) -> EditReport:
     start = time.perf_counter()
-    [value] = optimise(structure, [edit], site_of(structure, options.layer), options)
+    [value] = optimise(structure, [edit], Site(options.layer, "projection"), options)
     change = solve(structure.projections[options.layer], value, options.key, factor)
     moved = editor.add(options.layer, change.left.unsqueeze(1), change.right.unsqueeze(0))
     [after] = nll(structure, [edit], options.batch_tokens)

@@ -26,10 +26,7 @@ _BETAS, _EPSILON = (0.9, 0.999), 1e-8  # Adam's, as in torch
 
 
 class Site(NamedTuple):
-    """Where the change is added: to a block's output (MEMIT), or to its MLP projection's (ROME).
-
-    Where the two are the same in the end, the block's output saves computing that block again.
-    """
+    """Whose output is changed: a block's (MEMIT), or that of its MLP projection (ROME)."""
 
     layer: int
     of: Literal["block", "projection"]
@@ -104,7 +101,9 @@ def _search(structure: Structure, edits: list[Prepared], site: Site, options: Ed
     rows = [row for edit in edits for row in (*edit.rows, edit.essence)]
     with torch.no_grad():
         batch = trace.behind(structure, [row.head for row in rows], [row.tail for row in rows])
-        below = site.layer if site.of == "block" else site.layer - 1
+        # Where a projection's change arrives unchanged behind its block, that block need not be computed again.
+        late = site.of == "block" or structure.additive
+        below = site.layer if late else site.layer - 1
         look = Look([site.layer], [site.layer], [*{site.layer, max(below, 0)}], logits=True)
         seen = trace.run(structure, batch, look, picks=layout.picks)
         logprobs = _wide(seen.logits).log_softmax(-1)
@@ -113,7 +112,7 @@ def _search(structure: Structure, edits: list[Prepared], site: Site, options: Ed
         base = _wide((seen.states if site.of == "block" else seen.values)[site.layer][layout.firsts, 0])
         keys = _wide(seen.keys[site.layer][:, 0])
     hidden = seen.states[below] if below >= 0 else None
-    found = _descend(_Search(structure, site, options, edits, essence, base), batch, hidden)
+    found = _descend(_Search(structure, site, late, options, edits, essence, base), batch, hidden)
     return [
         Value(found.delta[at], base[at], keys[first : first + count], before[at], found.nll[at], found.steps[at])
         for at, (first, count) in enumerate(zip(layout.firsts, layout.counts, strict=True))
@@ -123,6 +122,7 @@ def _search(structure: Structure, edits: list[Prepared], site: Site, options: Ed
 class _Search(NamedTuple):
     structure: Structure
     site: Site
+    late: bool  # whether the change is added behind the block
     options: Editing
     edits: list[Prepared]
     essence: Tensor  # (edits, vocabulary): log-probabilities before
@@ -180,7 +180,7 @@ def _with_change(search: _Search, batch: Rows, hidden: Tensor | None, layout: _L
         return torch.cat([first, states[:, 1:]], dim=1)
 
     look = Look(logits=True)
-    if search.site.of == "block":
+    if search.late:
         return trace.run(search.structure, batch, look, picks=picks, start=layer + 1, hidden=add(hidden)).logits
     return trace.run(search.structure, batch, look, picks=picks, start=layer, hidden=hidden, inject=(layer, add)).logits
 
@@ -247,8 +247,3 @@ def _by_edit(values: Tensor, weights: Tensor, layout: _Layout) -> Tensor:
 def _wide(tensor: Tensor) -> Tensor:
     """Return a tensor in float32 at least."""
     return tensor if tensor.dtype.itemsize >= 4 else tensor.float()
-
-
-def site_of(structure: Structure, layer: int) -> Site:
-    """Return where ROME's change is added: behind the block where that is the same."""
-    return Site(layer, "block" if structure.additive else "projection")
