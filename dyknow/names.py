@@ -133,7 +133,8 @@ def sound(key: str) -> str:
 @lru_cache(maxsize=1 << 16)
 def _reading(word: str) -> tuple[str, bool]:
     """Return a word's key and whether it is written like a name: with a capital, or in letters that know none."""
-    return fold(word), word[:1].isalpha() and not word[0].islower()
+    key = word.lower() if word.isascii() else fold(word)
+    return key, word[:1].isalpha() and not word[0].islower()
 
 
 def words(text: str, start: int = 0) -> list[Word]:
