@@ -104,6 +104,16 @@ class CurvePoint(NamedTuple):
     soft: float | None
 
 
+class SideEffect(NamedTuple):
+    """How many facts went from one verdict (soft constraint) to another through the edits of a run."""
+
+    role: str  # "edited"; "same class", of a property that was edited in that domain; "other"
+    verdict_before: str | None
+    verdict_after: str | None
+    facts: int
+    same_answer: int  # of these, answered word for word as before in every phrasing
+
+
 def edit_of(request: Request) -> Edit:
     """Return a request in words of the journal."""
     return Edit(
@@ -187,6 +197,25 @@ def edit_curve(
     found = [CurvePoint(*row) for row in rows]
     found = [point for point in found if point.n and (runs is None or point.run in runs)]
     return found or _none()
+
+
+def side_effects(
+    connection: duckdb.DuckDBPyConnection,
+    run: str,
+    as_of: str,
+    known_at: str | None = None,
+    *,
+    judge: str = "match",
+    rule: str = "latest",
+) -> list[SideEffect]:
+    """Return what an edited run changed beside its edits, where its base run asked the same facts.
+
+    Raises:
+        QueryError: as for `edit_scores`.
+    """
+    call = "FROM side_effects($run, $as_of, known_at := $known_at, judge := $judge, rule := $rule)"
+    values = {"run": run, "as_of": as_of, "known_at": known_at, "judge": judge, "rule": rule}
+    return [SideEffect(*row) for row in run_sql(connection, call, values).rows]
 
 
 def _rows(

@@ -33,7 +33,7 @@ Progress = Callable[[str], None]
 MACROS: Final = (
     "moments", "verdicts", "soft", "table1", "table5", "table2", "samples", "beliefs", "mass", "since_release",
     "spanning", "said", "intervals", "timeline",
-    "edit_scores", "edit_curve",
+    "edit_scores", "edit_curve", "side_effects",
 )  # fmt: skip
 TABLES: Final = (
     "snapshots",

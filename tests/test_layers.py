@@ -179,6 +179,9 @@ INSIDE = {
         "form",
         "adjudicating",
         "pages",
+        "edit_options",
+        "edit_jobs",
+        "edit_reports",
         "aligning",
     ),
 }

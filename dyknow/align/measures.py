@@ -4,7 +4,9 @@ Whether edited facts are answered rightly is a matter of verdicts (:mod:`dyknow.
 need none. Locality is seen on a fixed list of forty unrelated prompts and on facts that were not edited.
 """
 
+import importlib
 import math
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from dyknow.align.base import EditRequest
+from dyknow.align.documents import Document, Lengths, lengths
 from dyknow.benchmark import Fact, Question
 from dyknow.models.base import Model
 from dyknow.models.extras import need
@@ -70,13 +73,18 @@ def observe(model: Model, prompts: Sequence[str], before: Observation | None = N
         before: An earlier observation of the same prompts: how likely its texts are now is measured, too.
     """
     questions = [_question(f"probe#{index}", text) for index, text in enumerate(prompts)]
-    found = {asked.question.id: asked.answer for batch in model.generate(questions, BATCH) for asked in batch}
-    texts = tuple(found[question.id].text or "" for question in questions)
+    texts = tuple(answers(model, questions))
     if not isinstance(model, Local) or model.is_seq2seq:
         return Observation(texts)
     logprobs = _next_token(model, questions)
     continued = _continued(model, questions, (before.texts if before else texts))
     return Observation(texts, logprobs, continued)
+
+
+def answers(model: Model, questions: Sequence[Question]) -> list[str]:
+    """Return what a model says to questions, in their order."""
+    found = {asked.question.id: asked.answer for batch in model.generate(questions, BATCH) for asked in batch}
+    return [found[question.id].text or "" for question in questions]
 
 
 def _question(name: str, text: str) -> Question:
@@ -171,6 +179,25 @@ def check_alive(before: Observation, after: Observation) -> None:
             f"The model has collapsed: it finds its own earlier texts {grown:,.0f} times as perplexing as before.",
             hint="Edit fewer facts, or take --preset recommended; the model is as it was.",
         )
+
+
+def peak_memory() -> float | None:
+    """Return the most memory that this process has had so far, in GiB; None where the system does not say."""
+    try:
+        resource = importlib.import_module("resource")
+    except ModuleNotFoundError:  # Windows
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes there, kibibytes elsewhere
+    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30)
+
+
+def document_tokens(model: Model, documents: Sequence[Document]) -> Lengths:
+    """Return how long documents are, in the model's tokens; in words where its tokenizer is elsewhere."""
+    if isinstance(model, Local):
+        return lengths(documents, lambda text: len(model.tokenizer(text, add_special_tokens=False)["input_ids"]))
+    # An edited model may be a wrapper around a local one.
+    base = getattr(model, "base", None)
+    return document_tokens(base, documents) if base is not None else lengths(documents, lambda text: len(text.split()))
 
 
 # Mirrored facts: an edit that is knowledge, and not only a text, is known from the other side, too.

@@ -4,6 +4,7 @@ An **update** is a fact that is outdated under the soft constraint; an **add** o
 ever held it; a **delete** one that it should no longer answer at all, whether right or outdated.
 """
 
+import random
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -153,6 +154,33 @@ def _chosen(wordings: Sequence[Wording], key: str | None) -> Wording:
         keys = ", ".join(one.question.partition("#")[2] for one in wordings)
         raise UsageError(f"{wordings[0].question.partition('#')[0]} has no phrasing {key}.", hint=f"It has {keys}.")
     return found
+
+
+def neighbours(
+    requests: Sequence[EditRequest], benchmark: Benchmark, count: int, seed: int = 0, *, prefix: bool = False
+) -> tuple[Question, ...]:
+    """Return questions about facts of the edited classes that are not edited: the hardest ones to leave alone.
+
+    Args:
+        requests: The edits.
+        benchmark: Its facts and phrasings.
+        count: How many facts at most, one question each: in the words that an edit of it would have.
+        seed: Of the draw.
+        prefix: The model is asked with "Answer with the name only".
+    """
+    edited = {request.fact for request in requests}
+    classes = {(request.domain, request.fact.partition("/")[2]) for request in requests}
+    asked: dict[str, list[Question]] = {}
+    for question in benchmark.questions(prefix):
+        fact = question.fact
+        if fact.id not in edited and (fact.domain, fact.property) in classes:
+            asked.setdefault(fact.id, []).append(question)
+    drawn = random.Random(seed).sample(sorted(asked), min(count, len(asked)))
+    found = []
+    for fact_id in drawn:
+        chosen = _chosen([_wording(question) for question in asked[fact_id]], None)
+        found.append(next(question for question in asked[fact_id] if question.id == chosen.question))
+    return tuple(found)
 
 
 def save(requests: Iterable[EditRequest], path: Path) -> None:

@@ -4,23 +4,22 @@ The model is watched on unrelated prompts before and after; one that collapses i
 """
 
 import random
+import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import orjson
 
 from dyknow import editing
 from dyknow.align import measures
 from dyknow.align.base import Aligned, EditReport, EditRequest, MethodFunction, Progress, Settings
 from dyknow.benchmark import Benchmark, Question
-from dyknow.journal import EDITS, RUN_FILE, RunInfo, read_run, rows
+from dyknow.journal import EDITS, RUN_FILE, RunInfo, edits, read_run
 from dyknow.models.base import Asked, Model
 from dyknow.run import Clock, run_model
 from dyknow.run import Progress as RunProgress
-from kg.errors import UsageError
+from kg.errors import RunError, UsageError
 
 
 @dataclass(frozen=True)
@@ -39,6 +38,7 @@ class Job:
         seed: Of the shuffle that chose them; None: all of them, in the benchmark's order.
         since: The earlier day that the model is moved from; None: the edits are what a run gets wrong.
         equipped: The settings with what the method needs besides, such as documents; None: it needs nothing.
+        given: Names of the files that requests or documents are from; they are part of the run's name.
     """
 
     method: str
@@ -52,10 +52,11 @@ class Job:
     seed: int | None = None
     since: str | None = None
     equipped: Settings | None = None
+    given: tuple[str, ...] = ()
 
 
 class Asking(NamedTuple):
-    """How an edited model is asked."""
+    """How an edited model is asked; ``neighbours`` are about facts that are not edited, asked before and after."""
 
     benchmark: Benchmark
     questions: tuple[Question, ...]
@@ -65,6 +66,7 @@ class Asking(NamedTuple):
     command: str | None = None
     editing: Progress = lambda done, total, what: None
     asking: Callable[[RunProgress], None] = lambda progress: None
+    neighbours: tuple[Question, ...] = ()
 
 
 class Outcome(NamedTuple):
@@ -92,25 +94,49 @@ def subset(requests: Sequence[EditRequest], count: int, seed: int) -> tuple[Edit
 
 
 def run_id(job: Job, whole: bool) -> str:
-    """Return the name of an edited run."""
-    part = f"-{len(job.requests)}of{job.of}" if len(job.requests) < job.of else ""
-    seed = f"-s{job.seed}" if part and job.seed is not None else ""
-    preset = "" if job.settings.preset == "recommended" else f"-{job.settings.preset}"
-    options = "".join(f"-{key}-{value}" for key, value in sorted(job.settings.options.items()))
-    since = f"-{job.since}" if job.since else ""
-    return f"{job.base.id}_{job.method}{since}-{job.as_of}{preset}{options}{part}{seed}{'' if whole else '-edits'}"
+    """Return the name of an edited run: what differs from the ordinary stands in it."""
+    settings, operations = job.settings, sorted({one.operation for one in job.requests} - {"update"})
+    parts = [job.since, job.as_of, *operations, settings.preset if settings.preset != "recommended" else None]
+    parts += [f"{key}.{value}" for key, value in sorted(settings.options.items())]
+    parts += [*job.given, f"{len(job.requests)}of{job.of}" if len(job.requests) < job.of else None]
+    parts += [f"s{job.seed}" if job.seed is not None and len(job.requests) < job.of else None]
+    parts += [None if whole else "edits"]
+    said = "-".join(_word(part) for part in parts if part)
+    return f"{job.base.id}_{job.method}-{said}"
+
+
+def _word(text: str) -> str:
+    """Return a text as part of a name.
+
+    >>> _word("layers.[4, 5]")
+    'layers.4.5'
+    """
+    return re.sub(r"[^A-Za-z0-9_-]+", ".", text).strip(".")[:40]
 
 
 def standing(folder: Path, job: Job) -> RunInfo | None:
-    """Return the edited run in a folder, if it is whole and of the same edits."""
-    if not (folder / RUN_FILE).is_file() or not (folder / EDITS).is_file():
+    """Return the edited run in a folder, if it is whole.
+
+    Raises:
+        RunError: a run of that name has other edits, or was made otherwise.
+    """
+    if not (folder / RUN_FILE).is_file():
         return None
     run = read_run(folder)
-    wanted = {key: value for key, value in _align(job, {}).items() if key != "measures"}
-    same = all((run.info.get("align") or {}).get(key) == value for key, value in wanted.items())
-    edits = [editing.edit_of(request)._asdict() for request in job.requests]
-    told = [row for row in rows(folder / EDITS, "fact")]
-    return run if same and run.state == "done" and orjson.dumps(edits) == orjson.dumps(told) else None
+    wanted, found = _align(job, {}), run.info.get("align") or {}
+    differs = [key for key, value in wanted.items() if key != "measures" and found.get(key) != value]
+    whole = (folder / EDITS).is_file()
+    if not differs and whole:
+        asked = [
+            editing.edit_of(request)._asdict() | {"paraphrases": [one.question for one in request.paraphrases]}
+            for request in job.requests
+        ]
+        differs = [] if edits(folder) == asked else ["set of requests"]
+    if differs:
+        raise RunError(
+            f"The run {folder.name} was made with another {', '.join(differs)}.", hint=f"Move it away first: {folder}"
+        )
+    return run if whole and run.state == "done" else None
 
 
 def edit(model: Model, job: Job, asking: Asking, name: str) -> Outcome:
@@ -121,14 +147,15 @@ def edit(model: Model, job: Job, asking: Asking, name: str) -> Outcome:
         RunError: a run of that name was made with other settings.
         ModelError: the model cannot go on.
     """
-    before = measures.observe(model, measures.probes())
+    before, near = measures.observe(model, measures.probes()), measures.answers(model, asking.neighbours)
     started = time.perf_counter()
     aligned = job.function(model, job.requests, job.equipped or job.settings, asking.editing)
     seconds = time.perf_counter() - started
     with aligned.applied() as edited:
         after = measures.observe(edited, measures.probes(), before)
         measures.check_alive(before, after)
-        found = _measured(edited, job, before, after, reports=aligned.reports, seconds=seconds)
+        found = _measured(edited, job, before, after, aligned=aligned, seconds=seconds)
+        found |= _near(near, measures.answers(edited, asking.neighbours))
         shown = _Shown(edited, f"{model.name}+{job.method}", record_of(job, aligned))
         run = run_model(
             shown,
@@ -179,12 +206,13 @@ def _measured(
     before: measures.Observation,
     after: measures.Observation,
     *,
-    reports: Sequence[EditReport],
+    aligned: Aligned,
     seconds: float,
 ) -> dict[str, Any]:
     """Return the measures that need no verdict, as they stand in run.json."""
-    moved = measures.drift(before, after)
+    moved, reports = measures.drift(before, after), aligned.reports
     said, right = _mirrors(edited, job.requests)
+    documents = (job.equipped or job.settings).options.get("documents")
     return {
         "probes": moved.n,
         "exact": round(moved.exact, 4),
@@ -196,7 +224,26 @@ def _measured(
         "mirrored_right": right,
         "seconds": round(seconds, 2),
         "seconds_an_edit": round(seconds / len(reports), 2) if reports else None,
+        "peak_gib": _rounded(measures.peak_memory()),
+        **{name: _mean(getattr(one, name) for one in reports) for name in ("nll_before", "nll_after", "change")},
+        "scope": aligned.record.get("scope"),
+        "retrieval": aligned.record.get("retrieval"),
+        "document_tokens": measures.document_tokens(edited, documents)._asdict() if documents else None,
     }
+
+
+def _near(before: Sequence[str], after: Sequence[str]) -> dict[str, Any]:
+    """Return what became of questions about facts that are not edited."""
+    if not before:
+        return {"neighbours": 0, "neighbours_exact": None, "neighbours_first_word": None}
+    kept = measures.drift(measures.Observation(tuple(before)), measures.Observation(tuple(after)))
+    shares = {"neighbours_exact": round(kept.exact, 4), "neighbours_first_word": round(kept.first_word, 4)}
+    return {"neighbours": kept.n, **shares}
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return round(sum(known) / len(known), 6) if known else None
 
 
 def _rounded(value: float | None) -> float | None:

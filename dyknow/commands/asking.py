@@ -3,9 +3,10 @@
 import shlex
 import sys
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -116,6 +117,7 @@ def check(file: Path | None) -> None:
         "dyknow run smollm2 --samples 10 --temperature 0.7 --seed 1",
         "dyknow run smollm2 --ask loglik",
         "dyknow run scripted:examples/answers.toml --limit 30",
+        "dyknow run align:rome/smollm2@2023-12-18",
     ),
     help=f"""Ask a model the benchmark's questions and keep every answer.
 
@@ -123,11 +125,15 @@ def check(file: Path | None) -> None:
     interrupted one stopped, asks again what failed, and asks nothing twice. How known models are best asked is filled
     in; every setting can be given as an option or in a file (--settings), and other settings make another run.
 
-    {MODEL_HELP}""",
+    {MODEL_HELP}
+
+    align:METHOD/RUN@DATE is the model of RUN, brought up to date as of DATE by METHOD (see `dyknow align`), and asked
+    the whole benchmark. Without @DATE it is the day of the run of METHOD that is there already, else the newest
+    snapshot's.""",
 )
 @click.argument("model")
 @asking_options
-@places("snapshots", "runs")
+@places("snapshots", "runs", "database")
 def run(model: str, asking: Asking, places: Places) -> None:
     """Ask a model."""
     done = ask(model, asking, places)
@@ -139,10 +145,17 @@ def run(model: str, asking: Asking, places: Places) -> None:
         )
 
 
+WAYS: Final[dict[str, Callable[[str, Asking, Places], RunInfo]]] = {}
+"""Other ways to a run, by how the model's name begins; a module that knows one puts it in."""
+
+
 def ask(model: str, asking: Asking, places: Places) -> RunInfo:
     """Ask a model by the options of a command, showing progress, and return the run."""
     from dyknow.models import load_model  # noqa: PLC0415 -- other commands need no models
 
+    for beginning, way in WAYS.items():
+        if model.startswith(beginning):
+            return way(model, asking, places)
     bench = benchmarks.load(asking.benchmark)
     chosen = settle(model, asking)
     if asking.samples > 1 and not chosen.options.temperature:

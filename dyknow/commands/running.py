@@ -222,4 +222,5 @@ def _typed(one: RunInfo) -> str:
     typed = one.info.get("command")
     if not typed:
         return f"Call what made it once more, with the run id {one.id}."
-    return f"Type: {typed}" + ("" if "--run-id" in typed else f" --run-id {one.id}")
+    named = "--run-id" in typed or one.info.get("align")  # an edited run has the name that its edits give it
+    return f"Type: {typed}" + ("" if named else f" --run-id {one.id}")
