@@ -247,7 +247,7 @@ def test_every_table_and_column_is_described_and_keys_are_unique(connection: duc
         "snapshots": "snapshot", "facts": "snapshot, fact", "labels": "snapshot, fact, entity", "runs": "run",
         "responses": "run, question, sample", "matches": "response_digest, fact, candidates_digest",
         "judgments": "run, question, sample, judge", "standings": "snapshot, fact, entity, rule, from_day",
-        "coverage": "snapshot, fact, rule, from_day", "likelihoods": "run, question, entity",
+        "coverage": "snapshot, fact, rule, from_day", "likelihoods": "run, question, entity", "edits": "run, fact",
     }  # fmt: skip
     assert set(keys) == set(results.TABLES)
     for table, key in keys.items():
