@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import answers as store_of
-from benchmarks import dumps, editing, models
+from benchmarks import dumps, editing, models, sweep
 from benchmarks import matching as texts_of
 from dyknow import analysis, named, results
 from kg import answers, identity
@@ -64,5 +64,6 @@ if __name__ == "__main__":
         print(one)
     print(editing.show(editing.measure(3)))
     matching()
+    print(sweep.show(sweep.measure()))
     with tempfile.TemporaryDirectory() as made:
         scoring(Path(made))

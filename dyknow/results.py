@@ -32,7 +32,7 @@ Progress = Callable[[str], None]
 
 MACROS: Final = (
     "moments", "verdicts", "soft", "table1", "table5", "table2", "samples", "beliefs", "mass", "since_release",
-    "spanning", "said", "intervals", "timeline",
+    "spanning", "said", "intervals", "steps", "timeline",
     "edit_scores", "edit_curve", "side_effects",
 )  # fmt: skip
 TABLES: Final = (

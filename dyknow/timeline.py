@@ -4,17 +4,24 @@ All dates are judged at once, by one join of days with the stretches on which a 
 macros ``intervals`` and ``timeline``); at every date the figures are those of ``table1`` and ``table5``.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, timedelta
 from itertools import groupby, pairwise
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import duckdb
 
 from dyknow.results import run_sql
 from kg.answers import BEFORE_ALL_DAYS
 from kg.dates import Day, join_day, split_day
+from kg.errors import QueryError
 from kg.resources import query
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
 
 Constraint = Literal["soft", "average"]
 Every = Literal["day", "month", "quarter", "year"]
@@ -115,7 +122,7 @@ def sweep(
 ) -> list[Point]:
     """Return the rates of every run, domain and day, from one snapshot, by run, domain and day.
 
-    Runs of which no fact is covered on a day have no point there.
+    Runs of which no fact counts on a day have no point there.
 
     Args:
         connection: the results.
@@ -129,17 +136,88 @@ def sweep(
     Raises:
         QueryError: there is no such snapshot or rule, or the judge judged for one day only.
     """
-    if not days:
-        return []
-    values = {"days": [as_day(day) for day in days], "known_at": known_at, "judge": judge, "rule": rule}
-    prefix, n = ("", "n") if constraint == "soft" else ("mean_", "n_average")
-    rates = (
-        f"{prefix}{name}" for name in ("up_to_date", "up_to_date_lower", "outdated", "irrelevant", "up_to_date_upper")
-    )
-    columns = ", ".join(("run", "domain", "day", n, *rates))  # names of ours
-    call = "timeline($days, known_at := $known_at, judge := $judge, rule := $rule)"
-    rows = run_sql(connection, f"SELECT {columns} FROM {call} ORDER BY run, domain, day", values).rows
-    return [Point(*row) for row in rows if runs is None or row[0] in runs]
+    [found] = rates(connection, days, known_at, judge=judge, rule=rule, constraints=[constraint])
+    return [Point(*row) for row in found.rows() if runs is None or row[0] in runs]
+
+
+class Swept(NamedTuple):
+    """The rates of a sweep as arrays of G pairs of a run and a domain by K days; in per cent, nan where n is 0."""
+
+    groups: tuple[tuple[str, str], ...]  # [G], sorted
+    days: tuple[Day, ...]  # [K], in order, each once
+    n: "NDArray[np.int64]"  # [G, K]
+    up_to_date: "Array"  # [G, K], as the others
+    up_to_date_lower: "Array"
+    outdated: "Array"
+    irrelevant: "Array"
+    up_to_date_upper: "Array"
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the fields of each `Point`, of those days on which a fact counts."""
+        for place, (run, domain) in enumerate(self.groups):
+            columns = [column[place].tolist() for column in self[2:]]
+            for day, n, *shares in zip(self.days, *columns, strict=True):
+                if n:
+                    yield run, domain, day, n, *shares
+
+
+def rates(
+    connection: duckdb.DuckDBPyConnection,
+    days: Sequence[date | Day],
+    known_at: str | None = None,
+    *,
+    judge: str = "match",
+    rule: str = "latest",
+    constraints: Sequence[Constraint] = ("soft",),
+) -> list[Swept]:
+    """Return the rates of every run, domain and day as arrays under each constraint: for many runs and days.
+
+    Else as `sweep`; both constraints take hardly longer than one.
+
+    Raises:
+        QueryError: as for `sweep`.
+    """
+    import numpy as np  # noqa: PLC0415 -- the command line starts without numpy
+
+    ordered = tuple(sorted({as_day(day) for day in days}))
+    names = [name for constraint in constraints for name in _SUMS[constraint]]
+    groups = tuple(run_sql(connection, query("dyknow/swept_names.sql")).rows)
+    changes = np.zeros((len(names), len(groups), len(ordered) + 1))
+    if ordered:
+        steps = query("dyknow/sweep.sql").rstrip().rstrip(";")
+        values = {"days": list(ordered), "known_at": known_at, "judge": judge, "rule": rule}
+        found = _arrays(connection, f"SELECT name, place, {', '.join(names)} FROM ({steps})", values)
+        for column, name in zip(changes, names, strict=True):
+            column[found["name"], found["place"] - 1] = found[name]
+    sums = np.cumsum(changes, axis=2)[:, :, :-1].reshape(len(constraints), 5, len(groups), len(ordered))
+    return [_swept(groups, ordered, own) for own in sums]
+
+
+_SUMS: Final[dict[Constraint, tuple[str, ...]]] = {
+    "soft": ("n", "up_to_date", "surely", "possibly", "outdated"),
+    "average": ("n_average", "mean_up_to_date", "mean_surely", "mean_possibly", "mean_outdated"),
+}
+"""The sums of ``steps``, of which shares are made."""
+
+
+def _swept(groups: tuple[tuple[str, str], ...], days: tuple[Day, ...], sums: "Array") -> Swept:
+    """Make shares of the five sums of a constraint, [5, G, K]."""
+    import numpy as np  # noqa: PLC0415 -- the command line starts without numpy
+
+    count = np.rint(sums[0])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        up, surely, possibly, out = (np.clip(100 * one / count, 0, 100) for one in sums[1:])
+        rest = np.clip(100 * (count - sums[1] - sums[4]) / count, 0, 100)
+    return Swept(groups, days, count.astype(np.int64), up, surely, out, rest, possibly)
+
+
+def _arrays(connection: duckdb.DuckDBPyConnection, statement: str, values: dict[str, Any]) -> "dict[str, Array]":
+    """Run a statement and return its columns: a tuple a row would take longer than all the rest."""
+    try:
+        return connection.execute(statement, values).fetchnumpy()
+    except duckdb.Error as error:
+        message = str(error).removeprefix("Invalid Input Error: ").strip()
+        raise QueryError(message, hint="dyknow snapshot list and dyknow judge list tell what there is.") from error
 
 
 def fact_days(

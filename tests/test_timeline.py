@@ -24,6 +24,7 @@ from dyknow.timeline import (
     grid,
     peak,
     peaks,
+    rates,
     sweep,
 )
 from kg import identity
@@ -68,10 +69,10 @@ def test_a_sweep_is_the_tables_of_every_date(connection: duckdb.DuckDBPyConnecti
                 " rule := ?)",
                 [as_date(day).isoformat(), known_at, rule],
             ).fetchall()
-            for run, domain, n, *rates in rows:
+            for run, domain, n, *shares in rows:
                 point = found.pop((run, domain, day), Point(run, domain, day, 0, None, None, None, None, None))
                 assert point.n == n
-                assert list(point[4:]) == pytest.approx(rates)
+                assert list(point[4:]) == pytest.approx(shares)
                 compared += n > 0
         assert not found
     assert compared > 500
@@ -109,6 +110,22 @@ def test_a_sweep_by_a_plain_route(connection: duckdb.DuckDBPyConnection, rule: R
             assert point.n == n
             assert got == pytest.approx([100 * hit / n for hit in right])
         assert len(counts) == 10
+
+
+def test_arrays_rows_and_the_macro_are_one(connection: duckdb.DuckDBPyConnection) -> None:
+    days = [20230601, 20150701, 20150701, 19000101]
+    soft, average = rates(connection, days, constraints=["soft", "average"])
+    assert soft.days == average.days == (19000101, 20150701, 20230601)
+    names = "n, up_to_date, up_to_date_lower, outdated, irrelevant, up_to_date_upper"
+    means = "n_average, " + ", ".join(f"mean_{name}" for name in names.split(", ")[1:])
+    for swept, columns, constraint in ((soft, names, "soft"), (average, means, "average")):
+        points = sweep(connection, days, constraint=constraint)  # type: ignore[arg-type]
+        assert [tuple(point) for point in points] == list(swept.rows())
+        rows = connection.execute(f"SELECT run, domain, day, {columns} FROM timeline(?)", [days]).fetchall()
+        told = {row[:3]: row[3:] for row in rows if row[3]}
+        assert len(told) == len(points) >= 80
+        for point in points:
+            assert list(point[3:]) == pytest.approx(told[point[:3]])
 
 
 def test_facts_leave_the_denominator_day_by_day(connection: duckdb.DuckDBPyConnection) -> None:

@@ -3,12 +3,15 @@
 --      judge     'match', or another judge who says whom the answers name; one who gave verdicts for a day is an error
 --      rule      'latest' or 'study'
 --      sample    the sample the soft constraint judges: as for soft
+--      among     a list of days, YYYYMMDD: only the stretches that hold one of them; NULL: all
 -- Out: one row a run, fact and stretch of days [from_day, to_day) on which nothing changes, YYYYMMDD; the stretches of a
 --      fact follow upon one another without gaps, the first begins before all days and the last one ends after them.
 --      verdict and surely_up_to_date: as in soft. possibly_up_to_date: some choice of days inside the spans makes an answer
 --      the right one, be it that of a holder whose successor may not have begun. rated, and the shares up_to_date, surely,
---      possibly, outdated and irrelevant: as in table5 before facts are averaged, NULL where no answer counts.
-CREATE OR REPLACE MACRO intervals(known_at := NULL, judge := 'match', rule := 'latest', sample := 0) AS TABLE
+--      possibly, outdated and irrelevant: as in table5 before facts are averaged, NULL where no answer counts. first_place
+--      and last_place: the first and last of the days of among in the stretch, by their places in order, from 1.
+-- E.g. SELECT run, from_day, to_day, verdict FROM intervals() WHERE fact = 'Q36/P6' AND verdict = 'up-to-date'
+CREATE OR REPLACE MACRO intervals(known_at := NULL, judge := 'match', rule := 'latest', sample := 0, among := NULL) AS TABLE
 WITH asked AS (SELECT CAST(rule AS VARCHAR) AS by_rule),
 based AS (
   SELECT s.snapshot,
@@ -23,57 +26,68 @@ days AS (
   SELECT s.fact, s.to_day FROM based AS b JOIN standings AS s ON s.snapshot = b.snapshot AND s.rule = b.by_rule
   WHERE s.to_day IS NOT NULL
 ),
-stretches AS (
+all_stretches AS (
   SELECT d.fact, d.day AS from_day, lead(d.day) OVER (PARTITION BY d.fact ORDER BY d.day) AS to_day
   FROM days AS d
 ),
-covered AS (
-  SELECT t.fact, t.from_day, t.to_day, c.status NOT IN ('before the first record', 'not in this snapshot') AS covered
+wanted AS (
+  SELECT u.day, row_number() OVER (ORDER BY u.day) AS place FROM (SELECT DISTINCT CAST(unnest(among) AS INTEGER) AS day) AS u
+),
+held AS (
+  SELECT t.fact, t.from_day, t.to_day, NULL AS first_place, NULL AS last_place FROM all_stretches AS t WHERE among IS NULL
+  UNION ALL
+  SELECT t.fact, t.from_day, any_value(t.to_day), min(w.place), max(w.place)
+  FROM wanted AS w JOIN all_stretches AS t ON t.from_day <= w.day AND w.day < coalesce(t.to_day, 2147483647)
+  GROUP BY t.fact, t.from_day
+),
+-- From here on a stretch goes by a number: there are many answers, and names are slow to compare.
+stretches AS MATERIALIZED (
+  SELECT row_number() OVER () AS stretch, h.*, c.status NOT IN ('before the first record', 'not in this snapshot') AS covered
   FROM based AS b
   JOIN coverage AS c ON c.snapshot = b.snapshot AND c.rule = b.by_rule
-  JOIN stretches AS t ON t.fact = c.fact AND c.from_day <= t.from_day AND (c.to_day IS NULL OR t.from_day < c.to_day)
+  JOIN held AS h ON h.fact = c.fact AND c.from_day <= h.from_day AND (c.to_day IS NULL OR h.from_day < c.to_day)
 ),
+-- What naming an entity amounts to, in bits: 1 up-to-date, 2 surely so, 4 possibly so, 8 outdated. An outdated holder whose
+-- standing other days inside the spans would change may lead; one without a start cannot.
 stood AS (
-  -- An outdated holder whose standing days inside the spans would change may lead; one without a start cannot.
-  SELECT t.fact, t.from_day, s.entity, s.standing, s.certain,
-         s.standing = 'up-to-date' OR (s.standing = 'outdated' AND NOT s.certain AND s.start_day IS NOT NULL) AS possible
+  SELECT t.stretch, s.entity,
+         CASE WHEN s.standing = 'up-to-date' THEN 5 + CASE WHEN s.certain THEN 2 ELSE 0 END
+              WHEN s.standing = 'outdated' AND NOT s.certain AND s.start_day IS NOT NULL THEN 12
+              WHEN s.standing = 'outdated' THEN 8
+              ELSE 0 END AS bits
   FROM based AS b
   JOIN standings AS s ON s.snapshot = b.snapshot AND s.rule = b.by_rule
   JOIN stretches AS t ON t.fact = s.fact AND s.from_day <= t.from_day AND (s.to_day IS NULL OR t.from_day < s.to_day)
 ),
+-- And 16: an answer is missing. The soft constraint looks at one sample.
 judged AS (
-  SELECT a.run, a.domain, a.fact, c.from_day, c.to_day, c.covered,
-         CASE WHEN a.kind = 'missing' THEN 0 ELSE a.times END AS rated, a.kind = 'missing' AND a.firsts > 0 AS missing,
-         a.times, a.firsts, s.standing, s.certain, coalesce(s.possible, false) AS possible
+  SELECT a.run, a.domain, t.stretch, CASE WHEN a.kind = 'missing' THEN 0 ELSE a.times END AS rated, a.times,
+         coalesce(s.bits, 0) AS bits,
+         CASE WHEN a.firsts = 0 THEN 0 WHEN a.kind = 'missing' THEN 16 ELSE coalesce(s.bits, 0) END AS soft_bits
   FROM said(known_at := known_at, judge := judge, sample := sample) AS a
-  JOIN covered AS c ON c.fact = a.fact
-  LEFT JOIN stood AS s ON s.fact = a.fact AND s.entity = a.entity AND s.from_day = c.from_day
+  JOIN stretches AS t ON t.fact = a.fact
+  LEFT JOIN stood AS s ON s.stretch = t.stretch AND s.entity = a.entity
 ),
 summed AS (
-  SELECT j.run, j.domain, j.fact, j.from_day, any_value(j.to_day) AS to_day, bool_and(j.covered) AS covered,
-         bool_or(j.standing = 'up-to-date' AND j.firsts > 0) AS any_up, bool_or(j.missing) AS any_missing,
-         bool_or(j.standing = 'outdated' AND j.firsts > 0) AS any_out,
-         bool_or(j.standing = 'up-to-date' AND j.certain AND j.firsts > 0) AS any_sure,
-         bool_or(j.possible AND j.firsts > 0) AS any_possible, sum(j.rated) AS rated,
-         sum(CASE WHEN j.possible THEN j.times ELSE 0 END) AS possible,
-         sum(CASE WHEN j.standing = 'up-to-date' THEN j.times ELSE 0 END) AS up,
-         sum(CASE WHEN j.standing = 'up-to-date' AND j.certain THEN j.times ELSE 0 END) AS sure,
-         sum(CASE WHEN j.standing = 'outdated' THEN j.times ELSE 0 END) AS out
+  SELECT j.run, min(j.domain) AS domain, j.stretch, bit_or(j.soft_bits) AS bits, sum(j.rated) AS rated,
+         sum(j.times * (j.bits & 1)) AS up, sum(j.times * ((j.bits >> 1) & 1)) AS sure,
+         sum(j.times * ((j.bits >> 2) & 1)) AS possible, sum(j.times * ((j.bits >> 3) & 1)) AS out
   FROM judged AS j
-  GROUP BY j.run, j.domain, j.fact, j.from_day
+  GROUP BY j.run, j.stretch
 )
-SELECT u.run, u.domain, u.fact, u.from_day, u.to_day,
-       CASE WHEN NOT u.covered THEN 'not covered'
-            WHEN u.any_up THEN 'up-to-date'
-            WHEN u.any_missing THEN 'incomplete'
-            WHEN u.any_out THEN 'outdated'
+SELECT u.run, u.domain, t.fact, t.from_day, t.to_day,
+       CASE WHEN NOT t.covered THEN 'not covered'
+            WHEN (u.bits & 1) > 0 THEN 'up-to-date'
+            WHEN (u.bits & 16) > 0 THEN 'incomplete'
+            WHEN (u.bits & 8) > 0 THEN 'outdated'
             ELSE 'irrelevant' END AS verdict,
-       u.covered AND coalesce(u.any_sure, false) AS surely_up_to_date,
-       u.covered AND u.any_possible AS possibly_up_to_date,
-       CASE WHEN u.covered THEN u.rated ELSE 0 END AS rated,
-       CASE WHEN u.covered THEN u.up / nullif(u.rated, 0) END AS up_to_date,
-       CASE WHEN u.covered THEN u.sure / nullif(u.rated, 0) END AS surely,
-       CASE WHEN u.covered THEN u.possible / nullif(u.rated, 0) END AS possibly,
-       CASE WHEN u.covered THEN u.out / nullif(u.rated, 0) END AS outdated,
-       CASE WHEN u.covered THEN (u.rated - u.up - u.out) / nullif(u.rated, 0) END AS irrelevant
-FROM summed AS u;
+       t.covered AND (u.bits & 2) > 0 AS surely_up_to_date,
+       t.covered AND (u.bits & 4) > 0 AS possibly_up_to_date,
+       CASE WHEN t.covered THEN u.rated ELSE 0 END AS rated,
+       CASE WHEN t.covered THEN u.up / nullif(u.rated, 0) END AS up_to_date,
+       CASE WHEN t.covered THEN u.sure / nullif(u.rated, 0) END AS surely,
+       CASE WHEN t.covered THEN u.possible / nullif(u.rated, 0) END AS possibly,
+       CASE WHEN t.covered THEN u.out / nullif(u.rated, 0) END AS outdated,
+       CASE WHEN t.covered THEN (u.rated - u.up - u.out) / nullif(u.rated, 0) END AS irrelevant,
+       t.first_place, t.last_place
+FROM summed AS u JOIN stretches AS t ON t.stretch = u.stretch;

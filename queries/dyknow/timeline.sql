@@ -5,29 +5,41 @@
 --      soft constraint, as in table1, and the rates are in per cent of them; n_average facts count in the averages over
 --      phrasings, as in table5. up_to_date_lower counts what is certain alone; up_to_date_upper counts every holder that
 --      some choice of days lets lead: where a successor came "in 2023", until the end of 2023 both.
+-- E.g. SELECT run, day, up_to_date FROM timeline([20190101, 20210101, 20230101]) WHERE domain = 'all'
 CREATE OR REPLACE MACRO timeline(days, known_at := NULL, judge := 'match', rule := 'latest', sample := 0) AS TABLE
-WITH asked AS (SELECT DISTINCT unnest(days) AS day),
+WITH asked AS (
+  SELECT u.day, row_number() OVER (ORDER BY u.day) AS place
+  FROM (SELECT DISTINCT CAST(unnest(days) AS INTEGER) AS day) AS u
+),
+stepped AS MATERIALIZED (FROM steps(days, known_at := known_at, judge := judge, rule := rule, sample := sample)),
+cells AS (
+  SELECT g.run, g.domain, a.place, a.day
+  FROM (SELECT DISTINCT s.run, s.domain FROM stepped AS s) AS g CROSS JOIN asked AS a
+),
 summed AS (
-  SELECT i.run, coalesce(i.domain, 'all') AS domain, a.day,
-         count(*) FILTER (WHERE i.verdict IN ('up-to-date', 'outdated', 'irrelevant')) AS n,
-         count(*) FILTER (WHERE i.verdict = 'up-to-date') AS up_to_date,
-         count(*) FILTER (WHERE i.verdict = 'up-to-date' AND i.surely_up_to_date) AS surely,
-         count(*) FILTER (WHERE i.verdict IN ('up-to-date', 'outdated', 'irrelevant') AND i.possibly_up_to_date) AS possibly,
-         count(*) FILTER (WHERE i.verdict = 'outdated') AS outdated,
-         count(*) FILTER (WHERE i.verdict = 'irrelevant') AS irrelevant,
-         count(*) FILTER (WHERE i.rated > 0) AS n_average, avg(i.up_to_date) AS mean_up_to_date, avg(i.surely) AS mean_surely,
-         avg(i.possibly) AS mean_possibly,
-         avg(i.outdated) AS mean_outdated, avg(i.irrelevant) AS mean_irrelevant
-  FROM intervals(known_at := known_at, judge := judge, rule := rule, sample := sample) AS i
-  JOIN asked AS a ON i.from_day <= a.day AND a.day < coalesce(i.to_day, 2147483647)
-  GROUP BY GROUPING SETS ((i.run, i.domain, a.day), (i.run, a.day))
+  SELECT c.run, c.domain, c.day,
+         sum(s.n) OVER days AS n,
+         sum(s.up_to_date) OVER days AS up_to_date,
+         sum(s.surely) OVER days AS surely,
+         sum(s.possibly) OVER days AS possibly,
+         sum(s.outdated) OVER days AS outdated,
+         sum(s.n_average) OVER days AS n_average,
+         sum(s.mean_up_to_date) OVER days AS mean_up_to_date,
+         sum(s.mean_surely) OVER days AS mean_surely,
+         sum(s.mean_possibly) OVER days AS mean_possibly,
+         sum(s.mean_outdated) OVER days AS mean_outdated
+  FROM cells AS c LEFT JOIN stepped AS s ON s.run = c.run AND s.domain = c.domain AND s.place = c.place
+  WINDOW days AS (PARTITION BY c.run, c.domain ORDER BY c.place ROWS UNBOUNDED PRECEDING)
 )
-SELECT s.run, s.domain, s.day, s.n, 100.0 * s.up_to_date / nullif(s.n, 0) AS up_to_date,
-       100.0 * s.surely / nullif(s.n, 0) AS up_to_date_lower,
-       100.0 * s.possibly / nullif(s.n, 0) AS up_to_date_upper, 100.0 * s.outdated / nullif(s.n, 0) AS outdated,
-       100.0 * s.irrelevant / nullif(s.n, 0) AS irrelevant, s.n_average, 100 * s.mean_up_to_date AS mean_up_to_date,
-       100 * s.mean_surely AS mean_up_to_date_lower, 100 * s.mean_possibly AS mean_up_to_date_upper,
-       100 * s.mean_outdated AS mean_outdated,
-       100 * s.mean_irrelevant AS mean_irrelevant
+SELECT s.run, s.domain, s.day, CAST(s.n AS BIGINT) AS n, 100.0 * s.up_to_date / nullif(s.n, 0) AS up_to_date,
+       100.0 * s.surely / nullif(s.n, 0) AS up_to_date_lower, 100.0 * s.possibly / nullif(s.n, 0) AS up_to_date_upper,
+       100.0 * s.outdated / nullif(s.n, 0) AS outdated,
+       100.0 * (s.n - s.up_to_date - s.outdated) / nullif(s.n, 0) AS irrelevant, CAST(s.n_average AS BIGINT) AS n_average,
+       100 * s.mean_up_to_date / nullif(s.n_average, 0) AS mean_up_to_date,
+       100 * s.mean_surely / nullif(s.n_average, 0) AS mean_up_to_date_lower,
+       100 * s.mean_possibly / nullif(s.n_average, 0) AS mean_up_to_date_upper,
+       100 * s.mean_outdated / nullif(s.n_average, 0) AS mean_outdated,
+       100 * (s.n_average - s.mean_up_to_date - s.mean_outdated) / nullif(s.n_average, 0) AS mean_irrelevant
 FROM summed AS s
+WHERE s.n IS NOT NULL
 ORDER BY s.run, s.domain, s.day;
