@@ -10,12 +10,15 @@ from dyknow.names import Word, word_lines, word_list
 from dyknow.scaffold import Answer
 
 _HARD: Final = re.compile(r"[.!?:;\n|•*]|\s[-–—]\s|[–—]")
-_APART: Final = re.compile(r"[()\[\]{}<>=/\"“”«»]")
+_APART: Final = re.compile(r"[()\[\]{}<>=/\"“”«»#]")
 """Between two words that are no one name."""
 _SUFFIXES: Final = frozenset(("jr", "sr", "ii", "iii", "iv"))
 
 NEUTRAL: Final = word_list("titles") | word_list("roles") | word_list("plain") | word_list("demonyms")
 """Words that may stand around a name and name nobody."""
+
+_POSTS: Final = word_list("roles") | word_list("posts")
+"""What a name's bearer may be said to be before it: "former London mayor X"."""
 
 _DESCRIPTION: Final = 14
 """Most words of a description that a name follows after a comma: "the head of the Social Democrats, X"."""
@@ -67,6 +70,7 @@ class Clauses:
         self.question = question
         self.asked = _asked(question)
         text = answer.text
+        self._asks = "?" in text
         self.gaps = [text[answer.start : self.words[0].start]] if self.words else []
         self.gaps += [text[before.end : word.start] for before, word in pairwise(self.words)]
         self.keys = [word.key for word in self.words]
@@ -87,7 +91,13 @@ class Clauses:
     def _joins(self, at: int, gap: str) -> bool:
         if self._hard[at] or _apart_gap(gap):
             return False
+        if self._asks and self._answers(at - 1, gap):
+            return False
         return "," not in gap or self.words[at].key in _SUFFIXES
+
+    def _answers(self, at: int, gap: str) -> bool:
+        """Tell whether a word marks an answer: "Q. Where is it? A. Brussels"."""
+        return gap == ". " and self.keys[at] == "a" and "?" in self.gaps[at]
 
     def hard(self, at: int) -> bool:
         """Tell whether a clause ends before a word."""
@@ -112,17 +122,41 @@ class Clauses:
             start -= 1
         lead = self.words[start:first]
         opening = (start == 0 and self.answer.continues) or ":" in self.gaps[start]
+        opening = opening or (self._asks and self._labelled(lead, first))
         marker = self._marker(lead, teams=teams)
         tail = lead[marker + 1 :] if marker is not None else lead
         if any(word.key in word_list("negations") for word in tail) or _no_longer(tail):
             return self._after_negation(tail)
-        if marker is not None and self._another_office(lead[:marker]):
-            return Place.FORMER if any(word.key in word_list("past") for word in lead[:marker]) else Place.PASSING
+        elsewhere = self._led_elsewhere(lead[:marker], lead[marker].key) if marker is not None else None
+        if elsewhere is not None:
+            return elsewhere
         if marker is None and not opening and not self._alone(start, first, last):
+            return Place.PASSING
+        if self._asks and marker is None and self._other_question(start):
             return Place.PASSING
         if self._possessive(last) or (not known and self._describes(first, last, tail, teams=teams)):
             return Place.PASSING
         return Place.ANSWER if self._leads_to_name(tail, first) else Place.PASSING
+
+    def _labelled(self, lead: list[Word], first: int) -> bool:
+        return len(lead) == 1 and self._answers(first - 1, self.gaps[first])
+
+    def _led_elsewhere(self, before: list[Word], marker: str) -> Place | None:
+        """Tell whether the words before a marker deny what follows it or speak of another office."""
+        if marker in ("for", "with", "in") and _denied(before[-4:]):
+            return Place.NEGATED
+        if not self._another_office(before):
+            return None
+        return Place.FORMER if any(word.key in word_list("past") for word in before) else Place.PASSING
+
+    def _other_question(self, start: int) -> bool:
+        """Tell whether a clause answers another question than the prompt's, put directly before it."""
+        end = next((at for at in (start, start - 1) if at > 0 and "?" in self.gaps[at]), 0)
+        begin = end - 1
+        while begin > 0 and not self.hard(begin):
+            begin -= 1
+        phrase = self.words[max(begin, 0) : end]
+        return self._another_office(phrase[1:]) or any(word.key in word_list("other_questions") for word in phrase)
 
     def _marker(self, lead: list[Word], *, teams: bool) -> int | None:
         """Return the last word of the lead after which an answer may follow: "is", "held by", "plays for"."""
@@ -143,6 +177,8 @@ class Clauses:
         keys = [word.key for word in phrase[self._after_comma(phrase) :]]
         if len(keys) > 1 and keys[-1] in ("one", "holder", "officeholder") and self._qualified(keys[-2:-1]):
             return True
+        if len(keys) == 2 and keys[0] == "the" and self._qualified(keys[1:]):
+            return True  # "the first was X"
         said = [at for at, key in enumerate(keys) if key in _offices()]
         if any(self._qualified(keys[max(0, at - 2) : at]) for at in said):
             return True
@@ -163,7 +199,9 @@ class Clauses:
         if any(not self._light(word) for word in self.words[start:first]):
             return False
         if last == len(self.words):
-            return not self.answer.cut or all(map(self._light, self.words[:start]))
+            if not self.answer.cut or all(map(self._light, self.words[:start])):
+                return True
+            return self.answer.text[self.words[-1].end : self.answer.end].lstrip().startswith(",")
         if self.hard(last) or "," in self.gaps[last]:
             return True
         rest = self.words[last : last + 8]
@@ -182,7 +220,7 @@ class Clauses:
         if before and before[-1] in word_list("sources"):
             return True
         follows = self.words[last] if last < len(self.words) and self.soft(last) else None
-        if follows is not None and not follows.capital and follows.key in word_list("roles"):
+        if follows is not None and not follows.capital and follows.key in _POSTS:
             after = last + 1
             return after < len(self.words) and self.soft(after) and self.words[after].capital
         return first == 0 and last - first == 1 and follows is not None and not self.answer.continues
@@ -206,7 +244,7 @@ class Clauses:
         if _in_passing([word.key for word in near]):
             return False
         at = first - len(tail)
-        described = bool(near) and not near[-1].capital and near[-1].key in word_list("roles")
+        described = bool(tail) and not tail[-1].capital and tail[-1].key in _POSTS
         return all(
             self._light(word) or (described and word.capital) or self._owner(at + offset)
             for offset, word in enumerate(tail)
@@ -230,6 +268,7 @@ class Clauses:
                 word.key not in word_list("titles")
                 and word.key not in word_list("determiners")
                 and word.key not in word_list("roles")
+                and not word.key.isdigit()  # the postal code of a town
             ):
                 return False
             at -= 1
@@ -261,3 +300,13 @@ def _in_passing(near: list[str]) -> bool:
 
 def _no_longer(tail: list[Word]) -> bool:
     return any(one.key == "no" and other.key == "longer" for one, other in pairwise(tail))
+
+
+def _denied(before: list[Word]) -> bool:
+    """Tell whether someone is said not to play: "does not play for", "no longer races with"."""
+    keys = [word.key for word in before]
+    return any(
+        (key in word_list("negations") or keys[at : at + 2] == ["no", "longer"] or key in ("doesn", "didn"))
+        and "only" not in keys[at:]
+        for at, key in enumerate(keys)
+    )

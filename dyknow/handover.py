@@ -8,7 +8,11 @@ from dyknow.clauses import Clauses
 from dyknow.names import Word, word_list
 
 _STOP: Final = re.compile(r"[.!?\n;|•]")
-_ENDED: Final = re.compile(r"(?:former|ex|previous|past|until|\d{4}\s*[-–—]\s*\d{4}$)", re.IGNORECASE)
+_YEARS: Final = r"\d{4}\s*[-–—]\s*\d{4}"
+_ENDED: Final = re.compile(rf"(?:former|ex|previous|past|until|{_YEARS}(?:\s*[,;&]\s*{_YEARS})*$)", re.IGNORECASE)
+_BEFORE: Final = re.compile(r"(\d{4}\s*[-–—]\s*(?:\d{4}|present|now|today|current)?)\s*:?\s*$", re.IGNORECASE)
+"""The years of a term, written before a name in a list."""
+_DATED: Final = re.compile(r"\d{4}\s*[-–—]")
 _GOES_ON: Final = re.compile(r"\b(?:present|current|currently|since|incumbent|now)\b|\d{4}\s*[-–—]\s*$", re.IGNORECASE)
 _REACH: Final = 24
 """Words after a name within which its sentence may still say that its bearer has gone."""
@@ -23,9 +27,12 @@ _GAVE_WAY: Final = word_list("gave_way")
 _LEFT: Final = word_list("left")
 _TAKES: Final = word_list("takes")
 _PRESENT: Final = word_list("present")
+_MOVES: Final = word_list("moves")
+_WENT: Final = _MOVES | word_list("joins")
 
 
-_TELLING: Final = _PAST | _NOT | _GAVE_WAY | _LEFT | frozenset(("no", "t", "until"))
+_PLAYED: Final = frozenset(("played", "drove", "raced"))
+_TELLING: Final = _PLAYED | _PAST | _NOT | _GAVE_WAY | _LEFT | frozenset(("no", "t", "until"))
 """Without one of these words a text says of nobody that he has gone."""
 
 
@@ -46,7 +53,8 @@ class Handover:
         self._gaps = clauses.gaps
         answer = clauses.answer
         brackets = "(" in answer.text[answer.start : answer.end]
-        self._told = brackets or not _TELLING.isdisjoint(clauses.keys)
+        self._dated = _DATED.search(answer.text, answer.start, answer.end) is not None
+        self._told = brackets or self._dated or not _TELLING.isdisjoint(clauses.keys)
 
     def gone(self, first: int, last: int, least: int = 0) -> Gone | None:
         """Tell whether the holder named by words ``first`` to ``last`` is said to hold the office no more.
@@ -65,7 +73,7 @@ class Handover:
             return found
         if self._gave_way(keys) or self._until(keys, lead):
             return Gone.FORMER
-        if _ENDED.match(self._bracket(last)) or keys[:1] == ["until"]:
+        if _ENDED.match(self._term(first, last)) or keys[:1] == ["until"] or self._played(before, keys):
             return Gone.PERHAPS
         return Gone.PERHAPS if any(key in _LEFT for key in keys[:3]) else None
 
@@ -116,15 +124,31 @@ class Handover:
         joined = "when" in lead or "and" in lead or self._starts(first, gone)
         if joined and keys[:1] and keys[0] in _TAKES:
             return True
-        if lead[-1:] == ["to"] and "lost" in lead:
+        if lead[-1:] == ["to"] and not {"lost", "handed"}.isdisjoint(lead):
             return True
-        return bool(set(lead) & _PRESENT) or bool(_GOES_ON.search(self._bracket(last)))
+        if lead and (lead[-1] in word_list("joins") or (lead[-1] == "to" and not _MOVES.isdisjoint(lead))):
+            return True
+        return bool(set(lead) & _PRESENT) or keys[:1] == ["since"] or bool(_GOES_ON.search(self._term(first, last)))
 
-    def _bracket(self, at: int) -> str:
-        """Return what stands in brackets directly after a name."""
-        if at >= len(self._words) or not self._gaps[at].lstrip().startswith("("):
+    def _played(self, before: list[str], rest: list[str]) -> bool:
+        """Tell whether a player only once played there and the sentence goes on to say where he went."""
+        past = not _PLAYED.isdisjoint(before) and _PRESENT.union(("has", "have")).isdisjoint(before)
+        return past and not _WENT.isdisjoint(rest)
+
+    def _term(self, first: int, last: int) -> str:
+        """Return what stands in brackets directly after a name, or its years before or after it."""
+        text = self._clauses.answer.text
+        if self._dated and first:
+            before = _BEFORE.search(text, self._words[max(0, first - 2)].start, self._words[first].start)
+            if before is not None:
+                return before[1]
+        if last >= len(self._words):
             return ""
-        return self._clauses.answer.text[self._words[at].start :].partition(")")[0]
+        if self._gaps[last].lstrip().startswith("("):
+            return text[self._words[last].start :].partition(")")[0]
+        if not (self._dated and self._words[last].key.isdigit()):
+            return ""
+        return text[self._words[last].start : self._words[min(last + 2, len(self._words)) - 1].end]
 
     def _starts(self, first: int, gone: int) -> bool:
         return first > gone and (self._stop(first) or bool(_STOP.search(self._gaps[first])) or "," in self._gaps[first])

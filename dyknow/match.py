@@ -136,8 +136,16 @@ _REFUSAL: Final = re.compile(
     re.IGNORECASE,
 )
 _OPTIONS: Final = re.compile(
-    r"\W*(?:(?:options?|choices?)\W+)?(?:\(?[aA]([.):])\s.+?\s\(?[bB]\1\s|\(?1([.):])\s.+?\s\(?2\2\s)", re.DOTALL
+    r"\W*(?:[^\n?]{3,120}\?\s+|[iI]s it\s)?(?:(?:options?|choices?)\W+)?"
+    r"(?:\(?[aA]([.):])\s.+?\s\(?[bB]\1\s|\(?1([.):])\s.+?\s\(?2\2\s)",
+    re.DOTALL,
 )
+_CHOSEN: Final = re.compile(
+    r"\b(?:answer|ans|(?:correct|right) (?:answer|option|choice|one))\b(?: is)?\W{0,4}(?:option )?"
+    r"(?:([a-e1-5])(?!\w))?",
+    re.IGNORECASE,
+)
+_OPTION: Final = r"(?<!\w){}[.):]\s(.+?)(?=\s\(?[a-e1-5][.):]\s|\n|$)"
 _DENIED: Final = {Place.NEGATED: Reason.NEGATED, Place.FORMER: Reason.FORMER}
 _CORRECTION: Final = word_list("correction")
 
@@ -157,7 +165,8 @@ class _Reader:
     def read(self) -> Match:
         """Return the first asserted entity, or why there is none."""
         if _OPTIONS.match(self.answer.text, self.answer.start):
-            return Match(None, Reason.OPTIONS)
+            chosen = self._chosen()
+            return self._matched(chosen) if chosen else Match(None, Reason.OPTIONS)
         reason, gone = None, 0
         for run in self.runs.all():
             place = self._place(run, gone)
@@ -165,7 +174,7 @@ class _Reader:
                 reason = _DENIED.get(place, reason)
                 continue
             if run.form is None:
-                if self._label(run):
+                if self._label(run) or self._street(run):
                     continue
                 if not (self.runs.lower and run.last - run.first == 1):
                     return self._unmatched(Reason.UNKNOWN, run)
@@ -177,6 +186,22 @@ class _Reader:
             return self._settled(run, left)
         return self._unmatched(reason, None)
 
+    def _chosen(self) -> Run | None:
+        """Return the option that the text then gives as its answer, by its letter or by name."""
+        text, start = self.answer.text, self.answer.start
+        found = _CHOSEN.search(text, start)
+        if found is None:
+            return None
+        begin, end = found.end(), len(text)
+        if found[1]:
+            option = re.compile(_OPTION.format(found[1]), re.IGNORECASE | re.DOTALL)
+            listed = option.search(text, start)
+            if listed is None:
+                return None
+            begin, end = listed.span(1)
+        runs = (run for run in self.runs.all() if begin <= self.words[run.first].start < end)
+        return next((run for run in runs if run.form is not None), None)
+
     def _label(self, run: Run) -> bool:
         """Tell whether an unknown run is no name but what is written before one: "Ans:", "[MASK]"."""
         if run.last == len(self.words):
@@ -186,6 +211,11 @@ class _Reader:
         return (single and after.lstrip().startswith(":")) or (
             after.startswith("]") and self.clauses.gaps[run.first].endswith("[")
         )
+
+    def _street(self, run: Run) -> bool:
+        """Tell whether an unknown run is the street of an address whose town follows."""
+        street = any(word.key in word_list("streets") for word in self.words[run.first : run.last])
+        return street and run.last < len(self.words) and "," in self.clauses.gaps[run.last]
 
     def _place(self, run: Run, gone: int) -> Place:
         """Tell where a run stands; after a holder who has gone, the name of the successor is the answer."""
@@ -197,11 +227,20 @@ class _Reader:
         """Answer with a run, unless the text takes it back or goes on to name a successor."""
         later = self._corrected(run)
         if later is None and left is Gone.PERHAPS:
-            after = (one for one in self.runs.all() if one.first >= run.last)
-            later = next((one for one in after if self.handover.follows(one.begins, one.last, run.last)), None)
+            later = self._successor(run)
         if later is None:
             return self._matched(run)
         return self._matched(later) if later.form is not None else self._unmatched(Reason.UNKNOWN, later)
+
+    def _successor(self, run: Run) -> Run | None:
+        """Return who or what is said to follow; of the stages of a player's career the last."""
+        found, gone = None, run.last
+        for one in self.runs.all():
+            if one.first >= gone and self.handover.follows(one.begins, one.last, gone):
+                found, gone = one, one.last
+                if not self.names.teams:
+                    break
+        return found
 
     def _starts(self, run: Run) -> int:
         """Return where a run's name begins, without titles and words of the question before it."""
@@ -237,8 +276,9 @@ class _Reader:
 
     def _corrects(self, least: int, run: Run) -> bool:
         """Tell whether a clause before a run opens with a word that takes something back."""
-        said = (at for at in range(least, run.first) if self.words[at].key in _CORRECTION)
-        return any(self.clauses.hard(at) or "," in self.clauses.gaps[at] for at in said)
+        said = [at for at in range(least, run.first) if self.words[at].key in _CORRECTION]
+        said += [at - 1 for at in said if at > least and self.words[at - 1].key == "i"]  # "X, I mean Y"
+        return any(self.clauses.hard(at) or not {",", "("}.isdisjoint(self.clauses.gaps[at]) for at in said)
 
     def _cut_off(self) -> Run | None:
         """Match a name that the end of the text cuts off, where only one candidate's begins so."""
