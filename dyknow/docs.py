@@ -7,10 +7,9 @@ import sys
 from collections.abc import Iterator
 
 import click
-import duckdb
 
+from dyknow import catalogue
 from dyknow.cli import cli
-from kg.resources import query
 
 WIDTH = 88
 HELP: list[str] = cli.context_settings["help_option_names"]  # commands inherit them when they are really called
@@ -49,40 +48,53 @@ def _section(path: Path, command: click.Command) -> str:
 
 
 SQL_HEAD = """\
-# The tables of results.duckdb
+# The results in SQL
 
-Written by `make docs` out of the comments in the file itself; a test fails when it is stale. `dyknow sql "..."` asks
-them, and so does any DuckDB client, read-only. The file is a cache: it can be deleted at any time.
+Written by `make docs` out of the comments of the tables, views and macros themselves; tests run every example.
+`dyknow sql "..."` asks them, alone it opens a prompt, and `--file` runs a file; so does any DuckDB client from 1.0 on,
+read-only. `results.duckdb` is a cache: it can be deleted at any time. `dyknow export results` writes its tables as
+Parquet or CSV.
 
-The macros `verdicts`, `soft`, `table1`, `table5`, `table2` and `samples` take
-`(as_of, known_at := NULL, judge := 'match', rule := 'latest')`, for example `FROM table1('2023-12-18')`. Where several
-answers to each question were drawn, `soft`, `table1` and `table2` judge one of them, `sample := 0`. `beliefs` and
-`mass`, of models whose holders were scored by likelihood, take `(as_of, known_at := NULL, rule := 'latest')`.
+* **Macros** are called like tables, most of them with a date: `FROM table1('2023-12-18')`. They take `(as_of,
+  known_at := NULL, judge := 'match', rule := 'latest')`, where what follows `:=` may be left out. An `as_of` of
+  `'release'` judges each run as of the day its model came out. Where several answers to each question were drawn, those
+  that take a `sample` judge that one of them. Of all dates at once, by one snapshot, tell `timeline`, `intervals` and
+  `said`.
+* **Views** need no date: they show the answers as read, or are judged as of the newest snapshot's day or of release.
+* **Tables** hold what macros and views are made of. Days are integers, YYYYMMDD, and stretches of days half-open.
 
-For `as_of` all of them take `'release'`, too: each run is then judged as of the day its model came out. `moments`, with
-`(as_of, known_at := NULL, rule := 'latest')`, tells that day and the snapshot of each run. `since_release`, with the
-options of `table1`, counts what was outdated on that day and what has become outdated from then until `as_of`.
-
-Of all dates at once, by one snapshot (`spanning(known_at := NULL)` names it): `timeline(days)` gives the rates of
-`table1` and `table5` for a list of days, as in `FROM timeline([20190101, 20200101])`; `intervals()` from when to when
-each fact of each run has which verdict; `said()` whom the answers name. They take
-`(known_at := NULL, judge := 'match', rule := 'latest', sample := 0)`, `said` without the rule.
+## What people ask
 """
 
 
 def sql_page() -> str:
-    """Return the page of tables and their columns as Markdown."""
-    with duckdb.connect() as connection:
-        connection.execute(query("dyknow/schema.sql"))
-        tables = connection.execute("SELECT table_name, comment FROM duckdb_tables() ORDER BY table_oid").fetchall()
-        columns = connection.execute(
-            "SELECT table_name, column_name, data_type, comment FROM duckdb_columns() ORDER BY table_oid, column_index"
-        ).fetchall()
+    """Return the page of examples, views, macros and tables as Markdown."""
     parts = [SQL_HEAD]
-    for table, about in tables:
+    parts += [f"\n### {one.title}\n\n{_about(one.about)}{_sql(one.statement)}" for one in catalogue.examples()]
+    parts.append("\n## Views\n")
+    parts += [_entry(entry) for entry in catalogue.views()]
+    parts.append("\n## Macros\n")
+    parts += [_entry(entry) for entry in catalogue.macros()]
+    parts.append("\n## Tables\n")
+    columns = catalogue.columns()
+    for table, about in catalogue.tables():
         rows = "".join(f"| {name} | {kind} | {text} |\n" for of, name, kind, text in columns if of == table)
-        parts.append(f"\n## {table}\n\n{about}\n\n| column | type | |\n|---|---|---|\n{rows}")
+        parts.append(f"\n### {table}\n\n{about}\n\n| column | type | |\n|---|---|---|\n{rows}")
     return "".join(parts)
+
+
+def _about(about: str) -> str:
+    """Return what an example gives, as a sentence."""
+    said = " ".join(about.split()).partition("Out: ")[2]
+    return f"Gives {said}\n\n"
+
+
+def _sql(statement: str) -> str:
+    return f"```sql\n{statement}\n```\n"
+
+
+def _entry(entry: catalogue.Entry) -> str:
+    return f"\n### {entry.name}\n\n```text\n{entry.signature}\n\n{entry.about}\n```\n\n{_sql(entry.example)}"
 
 
 if __name__ == "__main__":

@@ -35,6 +35,9 @@ MACROS: Final = (
     "spanning", "said", "intervals", "steps", "timeline",
     "edit_scores", "edit_curve", "side_effects",
 )  # fmt: skip
+VIEWS: Final = (
+    "asked_facts", "readings", "terms", "current_holders", "latest_verdicts", "latest_facts", "release_verdicts",
+)  # fmt: skip
 TABLES: Final = (
     "snapshots",
     "facts",
@@ -52,6 +55,14 @@ TABLES: Final = (
 # Written so that clients of the whole 1.x line read the file.
 _STORAGE: Final = "v1.0.0"
 _MATCHER: Final = ("names", "scaffold", "clauses", "handover", "candidates", "spans", "match")
+_SANDBOX: Final = (
+    "SET temp_directory = ''",
+    "SET python_enable_replacements = false",
+    "SET autoinstall_known_extensions = false",
+    "SET autoload_known_extensions = false",
+    "SET enable_external_access = false",
+    "SET lock_configuration = true",
+)
 _COLUMN_TYPES: Final = (
     "SELECT column_name, data_type FROM duckdb_columns() WHERE database_name = 'made' AND table_name = ?"
     " ORDER BY column_index"
@@ -61,7 +72,8 @@ _RESPONSE_COLUMNS: Final = (
     "finish_reason", "raw", "logprob", "prompt_tokens", "tokens", "seconds", "server", "response_digest",
 )  # fmt: skip
 _JUDGMENT_COLUMNS: Final = (
-    "run", "question", "sample", "judge", "named", "entity", "verdict", "start", "as_of", "reason", "note", "time", "by",
+    "run", "question", "sample", "judge", "named", "entity", "verdict", "start", "as_of", "reason", "note", "time",
+    "by",
 )  # fmt: skip
 _MATCH_COLUMNS: Final = (
     "response_digest, fact, candidates_digest, matcher_version, matcher_parameters, entity, reason, span_start,"
@@ -119,15 +131,20 @@ def query_readonly(database: Path, statement: str, parameters: Mapping[str, Any]
     Raises:
         QueryError: the statement is malformed, or tries what it must not; or there is no such file.
     """
-    with _open(database) as connection:
-        for setting in (
-            "SET autoinstall_known_extensions = false",
-            "SET autoload_known_extensions = false",
-            "SET enable_external_access = false",
-            "SET lock_configuration = true",
-        ):
-            connection.execute(setting)
+    with open_readonly(database) as connection:
         return run_sql(connection, statement, parameters)
+
+
+def open_readonly(database: Path) -> duckdb.DuckDBPyConnection:
+    """Return a connection whose statements can neither write, nor reach files, the network or Python's variables.
+
+    Raises:
+        QueryError: there is no such file, or it is no results file.
+    """
+    connection = _open(database)
+    for setting in _SANDBOX:
+        connection.execute(setting)
+    return connection
 
 
 def run_sql(
@@ -179,7 +196,8 @@ def _fingerprint(runs: Sequence[RunInfo], snapshots: Sequence[Snapshot]) -> str:
 
 
 def _code_digest() -> str:
-    return sha256(_matcher_digest().encode(), *(query(f"dyknow/{name}.sql").encode() for name in ("schema", *MACROS)))
+    made_by = ("schema", *MACROS, *VIEWS)
+    return sha256(_matcher_digest().encode(), *(query(f"dyknow/{name}.sql").encode() for name in made_by))
 
 
 @cache
@@ -275,7 +293,7 @@ class _Maker:
         candidates = {snapshot.id: self._snapshot(snapshot) for snapshot in snapshots}
         rows = self._runs(runs)
         self._matches(rows, candidates)
-        for name in MACROS:
+        for name in (*MACROS, *VIEWS):
             self._connection.execute(query(f"dyknow/{name}.sql"))
         made_of = {
             "fingerprint": fingerprint,

@@ -15,3 +15,11 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip("the handed data (../shared/data or $DYKNOW_SHARED) is not here")
     return folder
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a few small runs and their results.duckdb; to be read only."""
+    from tests.small import make  # noqa: PLC0415 -- a test that does not ask for it need not pay for it
+
+    return make(tmp_path_factory.mktemp("small"))

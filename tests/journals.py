@@ -12,6 +12,7 @@ FACTS = {
     "Q10514/P54": ("athletes", "Fernando Alonso"),
     "Q357984/P54": ("athletes", "Kevin De Bruyne"),
     "Q969725/P54": ("athletes", "Harry Kane"),
+    "Q1033/P35": ("countries", "Nigeria"),
 }
 
 

@@ -312,25 +312,3 @@ def _explained(found: Explanation, as_of: str) -> list[tuple[str, object]]:
 
 def _until(day: Day | None, else_: str) -> str:
     return else_ if day is None or day < parse_day("0001-01-01") else format_day(day)
-
-
-@command(epilog=example("dyknow sql \"FROM table1('2023-12-18')\"", 'dyknow sql "DESCRIBE responses" --format csv'))
-@click.argument("statement")
-@format_option
-@places("snapshots", "runs", "database")
-def sql(statement: str, form: Format, places: Places) -> None:
-    """Ask the results anything in DuckDB's SQL.
-
-    Tables: snapshots, facts, labels, standings, coverage, runs, responses, matches, judgments, likelihoods. Macros:
-    verdicts, soft, table1, table5, table2, samples, since_release, each with (as_of, known_at := NULL, judge :=
-    'match', rule := 'latest'); beliefs, mass and moments, without a judge. An as_of of 'release' is for each run the
-    day its model came out. Nothing can be written, and no other file can be read.
-    """
-    results_of(places).close()
-    table = results.query_readonly(places.database, statement)
-    show(Listing(table.columns, [tuple(map(_plain, row)) for row in table.rows]), form)
-    note(f"{len(table.rows)} rows from {places.database}; snapshots {', '.join(one.id for one in places.find())}.")
-
-
-def _plain(value: object) -> object:
-    return value if value is None or isinstance(value, str | int | float) else str(value)

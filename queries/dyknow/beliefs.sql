@@ -4,6 +4,7 @@
 --      the facts it covers. score is the log-probability per token, so that a long name is no worse for being long; place is
 --      the rank by it. share is the probability of the holder if the answer is one of these, weighed by score;
 --      share_by_total weighs by the log-probability of the whole name.
+-- E.g. SELECT run, question, label, standing, share FROM beliefs('2023-12-18') WHERE place = 1
 CREATE OR REPLACE MACRO beliefs(as_of, known_at := NULL, rule := 'latest') AS TABLE
 WITH held AS (
   SELECT k.run, k.question, k.fact, k.domain, k.subject, k.phrasing, k.counted, k.entity, k.label, k.logprob, k.tokens,

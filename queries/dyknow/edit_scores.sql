@@ -5,6 +5,7 @@
 --      figures (Table 3; 0 where both are 0), and arithmetic_mean; soft, the per cent of facts with a right answer to any of
 --      the questions (Table 7). Right is an up-to-date answer; after a deletion, one that names nobody known. mark and
 --      soft_mark: the study's ‡, over 85 %. Domain 'all' pools the facts of all domains, as Figure 3 does.
+-- E.g. SELECT run, domain, n, efficacy, paraphrase, harmonic_mean FROM edit_scores('2023-12-18')
 CREATE OR REPLACE MACRO edit_scores(as_of, known_at := NULL, judge := 'match', rule := 'latest', sample := 0) AS TABLE
 WITH asked AS (
   SELECT e.run, e.domain, e.fact, e.operation, e.edit_question AS question, true AS edited FROM edits AS e

@@ -3,6 +3,7 @@
 -- Out: per cent, averaged over the counted phrasings of a fact and then over the n facts. up_to_date, outdated and later
 --      are the probability mass on holders of that standing (share in beliefs); first_up_to_date and first_outdated say how
 --      often the holder held likeliest has that standing.
+-- E.g. SELECT run, n, up_to_date, outdated, first_up_to_date FROM mass('2023-12-18') WHERE domain = 'all'
 CREATE OR REPLACE MACRO mass(as_of, known_at := NULL, rule := 'latest') AS TABLE
 WITH asked AS (
   SELECT b.run, b.domain, b.fact, b.question,

@@ -3,6 +3,7 @@
 --      known_at  the snapshot; NULL takes for each run the oldest one not before its day, else the newest
 --      rule      'latest' or 'study'
 -- Out: one row a run; with 'release' only the runs whose day or year of release is known.
+-- E.g. SELECT run, on_date, snapshot FROM moments('release')
 CREATE OR REPLACE MACRO moments(as_of, known_at := NULL, rule := 'latest') AS TABLE
 WITH dated AS (
   SELECT r.run, CAST(known_at AS VARCHAR) AS wanted, CAST(rule AS VARCHAR) AS by_rule,

@@ -3,6 +3,7 @@
 -- Out: one row a run, fact and kind of answer, of the facts of that snapshot and the answers that count. kind is 'entity'
 --      (with whom), 'none' (an answer that names none of the holders) or 'missing' (an error, no answer yet, or not read).
 --      times counts the answers, firsts those of that one sample.
+-- E.g. SELECT run, entity, times FROM said() WHERE fact = 'Q36/P6' AND kind = 'entity'
 CREATE OR REPLACE MACRO said(known_at := NULL, judge := 'match', sample := 0) AS TABLE
 WITH asked AS (SELECT CAST(judge AS VARCHAR) AS wanted, CAST(sample AS INTEGER) AS first_sample),
 naming AS (SELECT DISTINCT n.judge FROM judgments AS n WHERE n.named),

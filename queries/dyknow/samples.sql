@@ -5,6 +5,7 @@
 --      is, in per cent, the share of the entity most often named among the samples of one phrasing (0 where none names
 --      any), averaged over the phrasings: phrasings that differ are Table 2's matter. most_named is the entity most often
 --      named over all, by label; of several equally often named the first by label.
+-- E.g. SELECT run, fact, most_named, self_consistency FROM samples('2023-12-18') ORDER BY self_consistency
 CREATE OR REPLACE MACRO samples(as_of, known_at := NULL, judge := 'match', rule := 'latest') AS TABLE
 WITH rated AS (
   SELECT v.run, v.domain, v.fact, v.subject, v.phrasing, v.counts_as, coalesce(v.entity, v.answer) AS named, v.label

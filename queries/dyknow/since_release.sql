@@ -3,6 +3,7 @@
 -- Out: counts, and shares in per cent of n, the facts that are covered and complete on both days. outdated_at_release:
 --      outdated as of the day of release. outdated_since: up-to-date then, and outdated as of the later day. Runs whose
 --      release is not known or after the day are left out.
+-- E.g. SELECT run, n, outdated_at_release, outdated_since FROM since_release('2025-11-30')
 CREATE OR REPLACE MACRO since_release(as_of, known_at := NULL, judge := 'match', rule := 'latest', sample := 0) AS TABLE
 WITH twice AS (
   SELECT a.run, a.domain, a.fact, a.verdict AS first_verdict, b.verdict AS last_verdict

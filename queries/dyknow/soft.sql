@@ -4,6 +4,7 @@
 -- Out: one row a run and fact. Of its counted phrasings one up-to-date answer makes the fact up-to-date; else a missing
 --      answer makes it incomplete; else one outdated answer makes it outdated; else it is irrelevant.
 --      surely_up_to_date, possibly_up_to_date: for every, for some choice of days inside the spans.
+-- E.g. SELECT verdict, count(*) FROM soft('2023-12-18', rule := 'study') GROUP BY verdict
 CREATE OR REPLACE MACRO soft(as_of, known_at := NULL, judge := 'match', rule := 'latest', sample := 0) AS TABLE
 SELECT v.run, v.domain, v.fact, any_value(v.subject) AS subject, any_value(v.snapshot) AS snapshot,
        CASE WHEN bool_or(v.verdict = 'not covered') THEN 'not covered'

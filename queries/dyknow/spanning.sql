@@ -2,6 +2,7 @@
 -- In:  known_at  the snapshot; NULL takes the newest of those that hold the whole history of enough facts
 -- Out: one row. Enough are nine tenths of what the best of them holds: an extract of newer statements has gaps where a
 --      model's knowledge may lie, and one history less is no reason to stay behind.
+-- E.g. FROM spanning()
 CREATE OR REPLACE MACRO spanning(known_at := NULL) AS TABLE
 WITH whole AS (
   SELECT s.snapshot, s.day, s.digest, count(*) FILTER (WHERE f.whole) AS held

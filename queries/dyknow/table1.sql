@@ -2,6 +2,7 @@
 -- In:  as_of, known_at, judge, rule: as for verdicts; sample: as for soft.
 -- Out: rates in per cent of n, the facts that are covered and complete. up_to_date counts standings that precision leaves
 --      open; up_to_date_lower the certain ones only; up_to_date_upper also a holder whose successor may not have begun.
+-- E.g. SELECT run, n, up_to_date, outdated FROM table1('2023-12-18') WHERE domain = 'all'
 CREATE OR REPLACE MACRO table1(as_of, known_at := NULL, judge := 'match', rule := 'latest', sample := 0) AS TABLE
 WITH counted AS (
   SELECT s.run, coalesce(s.domain, 'all') AS domain, count(*) AS facts,

@@ -3,6 +3,7 @@
 -- Out: of the n facts with an up-to-date or outdated answer to any phrasing asked (those beside the three too), the
 --      share in per cent whose counted answers do not agree. An irrelevant answer is a different one, and so are two
 --      different holders. A fact asked in one phrasing has nothing to agree with, and an incomplete one is left out.
+-- E.g. SELECT run, n, inconsistent FROM table2('2023-12-18')
 CREATE OR REPLACE MACRO table2(as_of, known_at := NULL, judge := 'match', rule := 'latest', sample := 0) AS TABLE
 WITH spread AS (
   SELECT v.run, v.fact, bool_or(v.answer IS NOT NULL) AND count(*) FILTER (WHERE v.counted) > 1 AS relevant,

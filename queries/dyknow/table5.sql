@@ -1,6 +1,7 @@
 -- Table 5: rates averaged over the phrasings and samples of each fact, by run and domain, and over all domains.
 -- In:  as_of, known_at, judge, rule: as for verdicts.
 -- Out: rates in per cent, bounds as in table1; n is the number of facts with at least one answer that counts.
+-- E.g. SELECT run, n, up_to_date, outdated FROM table5('2023-12-18') WHERE domain = 'countries'
 CREATE OR REPLACE MACRO table5(as_of, known_at := NULL, judge := 'match', rule := 'latest') AS TABLE
 WITH averaged AS (
   SELECT v.run, v.domain, v.fact, count(v.counts_as) AS rated, bool_or(v.verdict = 'not covered') AS uncovered,

@@ -8,6 +8,7 @@
 -- Out: one row a run, question and sample, with all that explains the verdict. answer is what "the same answer" compares.
 --      certain: no choice of days inside the spans would change it. possible: some choice makes the answer up-to-date, be
 --      it that of a holder whose successor may not have begun.
+-- E.g. SELECT run, question, verdict, label FROM verdicts('2023-12-18') WHERE fact = 'Q36/P6'
 CREATE OR REPLACE MACRO verdicts(as_of, known_at := NULL, judge := 'match', rule := 'latest') AS TABLE
 WITH based AS (
   SELECT m.*, CAST(judge AS VARCHAR) AS judged_by FROM moments(as_of, known_at := known_at, rule := rule) AS m
