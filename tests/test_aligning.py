@@ -185,6 +185,7 @@ def test_an_edited_model_is_a_run_with_its_edits_beside_it(reader: Reader) -> No
     align = record(folder)["align"]
     wanted = {"method": "ike", "base_run": "base", "as_of": "2023-12-18", "edits": 3, "of": 3, "seed": None}
     assert {key: align[key] for key in wanted} == wanted
+    assert (align["mode"], record(folder)["title"]) == ("given", "Reader + ike (given)")
     assert [line["fact"] for line in lines(folder, "edits.jsonl")] == OUTDATED
     assert {line["target"] for line in lines(folder, "edits.jsonl")} == {"Giorgia Meloni", "Donald Tusk", "Inter Miami CF"}  # fmt: skip
     asked = {line["question"] for line in lines(folder, "responses.jsonl")}

@@ -51,6 +51,20 @@ def method(name: str) -> Method:
     return METHODS[name]
 
 
+def mode(name: str, settings: Settings) -> str:
+    """Return in which of its ways a method works: which fact IKE tells, what RAG shows, how ROME and others go about it.
+
+    >>> mode("rag", Settings(options={"mode": "gold"})), mode("ike", Settings("paper")), mode("memit", Settings())
+    ('gold', 'null', 'batch')
+    """
+    if name == "ike":
+        preset = ike.PRESETS.get(settings.preset, {})
+        return str(settings.options.get("mode", preset.get("mode", ike.Ike.mode)))
+    if name == "rag":
+        return str(settings.options.get("mode", rag.Rag.mode))
+    return "sequential" if name == "rome" else "batch"
+
+
 class Knowledge(NamedTuple):
     """What methods may be given: the snapshot's statements in words, or one's own documents, and facts not edited."""
 
@@ -107,4 +121,4 @@ def equipped(name: str, settings: Settings, given: Knowledge) -> Settings:
     return replace(settings, options=options)
 
 
-__all__ = ["METHODS", "Knowledge", "Method", "as_json", "equipped", "knowledge", "method"]
+__all__ = ["METHODS", "Knowledge", "Method", "as_json", "equipped", "knowledge", "method", "mode"]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dyknow import editing
-from dyknow.align import measures
+from dyknow.align import measures, methods
 from dyknow.align.base import Aligned, EditReport, EditRequest, MethodFunction, Progress, Settings
 from dyknow.benchmark import Benchmark, Question
 from dyknow.journal import EDITS, RUN_FILE, RunInfo, edits, read_run
@@ -105,6 +105,14 @@ def run_id(job: Job, whole: bool) -> str:
     return f"{job.base.id}_{job.method}-{said}"
 
 
+def title(job: Job) -> str:
+    """Return an edited model's name as tables print it."""
+    mode = methods.mode(job.method, job.settings)
+    said = [mode] if mode not in ("sequential", "batch") else []
+    said += [job.settings.preset] if job.settings.preset != "recommended" else []
+    return f"{job.base.info.get('title') or job.base.id} + {job.method}" + (f" ({', '.join(said)})" if said else "")
+
+
 def _word(text: str) -> str:
     """Return a text as part of a name.
 
@@ -166,7 +174,7 @@ def edit(model: Model, job: Job, asking: Asking, name: str) -> Outcome:
             run_id=name,
             batch_size=asking.batch_size,
             progress=asking.asking,
-            title=f"{job.base.info.get('title') or job.base.id} + {job.method}",
+            title=title(job),
             release_year=job.base.info.get("release_year"),
             released=job.base.info.get("released"),
             command=asking.command,
@@ -187,7 +195,7 @@ def _align(job: Job, found: Mapping[str, Any]) -> dict[str, Any]:
         "method": job.method,
         "preset": job.settings.preset,
         "options": dict(job.settings.options),
-        "mode": "sequential" if job.method == "rome" else "batch",
+        "mode": methods.mode(job.method, job.settings),
         "model": job.base.info.get("model", {}).get("name"),
         "base_run": job.base.id,
         "as_of": job.as_of,
