@@ -52,7 +52,7 @@ def method(name: str) -> Method:
 
 
 def mode(name: str, settings: Settings) -> str:
-    """Return in which of its ways a method works: which fact IKE tells, what RAG shows, how ROME and others go about it.
+    """Return in which of its ways a method works: which fact IKE tells, what RAG shows, whether edits come one by one.
 
     >>> mode("rag", Settings(options={"mode": "gold"})), mode("ike", Settings("paper")), mode("memit", Settings())
     ('gold', 'null', 'batch')
