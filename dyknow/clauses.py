@@ -20,6 +20,10 @@ NEUTRAL: Final = word_list("titles") | word_list("roles") | word_list("plain") |
 _POSTS: Final = word_list("roles") | word_list("posts")
 """What a name's bearer may be said to be before it: "former London mayor X"."""
 
+_ONCE: Final = frozenset(("formerly", "previously", "known"))
+"""Of what was asked about, these tell another name: "Cencora, formerly known as AmerisourceBergen"."""
+_HEADS: Final = frozenset(("government", "minister", "chancellor", "premier"))
+
 _DESCRIPTION: Final = 14
 """Most words of a description that a name follows after a comma: "the head of the Social Democrats, X"."""
 
@@ -141,6 +145,20 @@ class Clauses:
     def _labelled(self, lead: list[Word], first: int) -> bool:
         return len(lead) == 1 and self._answers(first - 1, self.gaps[first])
 
+    def _led(self, lead: list[Word], at: int) -> bool:
+        """Tell whether "by" says who leads what was asked about: "Amazon is led by X", "the government is headed by X".
+
+        A government has a head other than the head of state that was asked for.
+        """
+        if at < 2 or lead[at - 1].key not in word_list("led"):
+            return False
+        governs = [word for word in lead[: at - 1] if word.key in ("government", "cabinet")]
+        if not all(self._light(word) or word in governs for word in lead[: at - 1]):
+            return False
+        if any(word.key in word_list("relatives") for word in lead[: at - 1]):
+            return False
+        return not governs or not _HEADS.isdisjoint(self.question)
+
     def _led_elsewhere(self, before: list[Word], marker: str) -> Place | None:
         """Tell whether the words before a marker deny what follows it or speak of another office."""
         if marker in ("for", "with", "in") and _denied(before[-4:]):
@@ -164,7 +182,7 @@ class Clauses:
             key, before = lead[at].key, lead[at - 1].key if at else ""
             if key in word_list("markers"):
                 return at
-            if (key == "by" and before in word_list("held")) or key in ("par", "por"):
+            if (key == "by" and (before in word_list("held") or self._led(lead, at))) or key in ("par", "por"):
                 return at
             if key in ("for", "with", "in") and before in word_list("plays"):
                 return at
@@ -217,7 +235,7 @@ class Clauses:
         if not teams and tail and tail[-1].key in word_list("determiners"):
             return True
         before = [word.key for word in tail if word.key not in word_list("determiners")]
-        if before and before[-1] in word_list("sources"):
+        if before and (before[-1] in word_list("sources") or not _ONCE.isdisjoint(before[-3:])):
             return True
         follows = self.words[last] if last < len(self.words) and self.soft(last) else None
         if follows is not None and not follows.capital and follows.key in _POSTS:

@@ -2,6 +2,7 @@
 
 import re
 from enum import StrEnum
+from functools import cached_property
 from typing import Final
 
 from dyknow.clauses import Clauses
@@ -32,8 +33,15 @@ _WENT: Final = _MOVES | word_list("joins")
 
 
 _PLAYED: Final = frozenset(("played", "drove", "raced"))
-_TELLING: Final = _PLAYED | _PAST | _NOT | _GAVE_WAY | _LEFT | frozenset(("no", "t", "until"))
+_FOUNDERS: Final = frozenset(("founder", "cofounder"))
+_OTHERS: Final = frozenset(("no", "t", "until"))
+_TELLING: Final = _FOUNDERS | _PLAYED | _PAST | _NOT | _GAVE_WAY | _LEFT | _OTHERS
 """Without one of these words a text says of nobody that he has gone."""
+
+
+def _after_is(keys: list[str]) -> int:
+    """Return where the words after the last "is" begin: "A, formerly B, is X"."""
+    return next((at for at in range(len(keys), 0, -1) if keys[at - 1] == "is"), 0)
 
 
 class Gone(StrEnum):
@@ -51,10 +59,17 @@ class Handover:
         self._clauses = clauses
         self._words = clauses.words
         self._gaps = clauses.gaps
-        answer = clauses.answer
+
+    @cached_property
+    def _told(self) -> bool:
+        answer = self._clauses.answer
         brackets = "(" in answer.text[answer.start : answer.end]
-        self._dated = _DATED.search(answer.text, answer.start, answer.end) is not None
-        self._told = brackets or self._dated or not _TELLING.isdisjoint(clauses.keys)
+        return brackets or not _TELLING.isdisjoint(self._clauses.keys) or self._dated
+
+    @cached_property
+    def _dated(self) -> bool:
+        answer = self._clauses.answer
+        return _DATED.search(answer.text, answer.start, answer.end) is not None
 
     def gone(self, first: int, last: int, least: int = 0) -> Gone | None:
         """Tell whether the holder named by words ``first`` to ``last`` is said to hold the office no more.
@@ -65,7 +80,7 @@ class Handover:
             return None
         before = [word.key for word in self._lead(first, least)]
         lead = set(before)
-        if lead & {"previously", "formerly"} or self._past_player(before, last):
+        if set(before[_after_is(before) :]) & {"previously", "formerly"} or self._past_player(before, last):
             return Gone.FORMER
         rest = self._rest(last)
         keys = [word.key for word in rest]
@@ -73,9 +88,15 @@ class Handover:
             return found
         if self._gave_way(keys) or self._until(keys, lead):
             return Gone.FORMER
-        if _ENDED.match(self._term(first, last)) or keys[:1] == ["until"] or self._played(before, keys):
-            return Gone.PERHAPS
-        return Gone.PERHAPS if any(key in _LEFT for key in keys[:3]) else None
+        return Gone.PERHAPS if self._perhaps(first, last, before, keys) else None
+
+    def _perhaps(self, first: int, last: int, before: list[str], keys: list[str]) -> bool:
+        """Tell whether a holder is said to have gone, or to be somebody else, if another one is named as well."""
+        if keys[:1] == ["until"] or (keys[:1] == ["is"] and not _FOUNDERS.isdisjoint(keys[1:5])):
+            return True
+        if not _LEFT.isdisjoint(keys[:3]) or self._played(before, keys):
+            return True
+        return _ENDED.match(self._term(first, last)) is not None
 
     def _past_player(self, before: list[str], last: int) -> bool:
         """Tell whether a club's name only says whose player someone was: "a former Barcelona player"."""
