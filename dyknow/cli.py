@@ -12,6 +12,7 @@ from dyknow.commands import (
     comparing,
     discovering,
     exchange,
+    exporting,
     graph,
     judging,
     pages,
@@ -80,6 +81,8 @@ for _command in (
 ):
     cli.add_command(_command)
 
+
+exchange.export.add_command(exporting.export_results)
 
 for _command in (comparing.diff, comparing.check, comparing.redirects):
     snapshots.snapshots.add_command(_command)

@@ -5,7 +5,6 @@ that readers are never locked out; deleted, it is made again with the same rows.
 each set of names, and kept for the next making. Every table and column is described in the file itself.
 """
 
-import csv
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -164,21 +163,6 @@ def run_sql(
     except duckdb.Error as error:
         message = str(error).removeprefix("Invalid Input Error: ").strip()
         raise QueryError(message, hint="dyknow sql 'SHOW ALL TABLES' lists tables and columns.") from error
-
-
-def export(connection: duckdb.DuckDBPyConnection, folder: Path) -> list[Path]:
-    """Write each table as a sorted CSV file into a folder and return the files; equal inputs give equal bytes."""
-    folder.mkdir(parents=True, exist_ok=True)
-    return [_export(connection, name, folder / f"{name}.csv") for name in TABLES]
-
-
-def _export(connection: duckdb.DuckDBPyConnection, name: str, path: Path) -> Path:
-    table = run_sql(connection, f"FROM {name} ORDER BY ALL")  # a name from TABLES
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(table.columns)
-        writer.writerows(table.rows)
-    return path
 
 
 # What the file is made of

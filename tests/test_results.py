@@ -14,7 +14,7 @@ import duckdb
 import orjson
 import pytest
 
-from dyknow import results, rows
+from dyknow import results, rows, tablefiles
 from dyknow.beliefs import find_holders
 from dyknow.benchmark import load
 from dyknow.match import Match, match
@@ -260,10 +260,10 @@ def test_rebuilt_from_nothing_the_export_is_byte_equal(
     runs: Path, snapshots: list[Snapshot], database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with duckdb.connect(str(database), read_only=True) as connection:
-        first = [path.read_bytes() for path in results.export(connection, tmp_path / "first")]
+        first = [path.read_bytes() for path in tablefiles.write(connection, tmp_path / "first", "csv")]
     monkeypatch.setenv("DYKNOW_CACHE", str(tmp_path / "cache"))
     with results.connect(runs, snapshots, tmp_path / "new.duckdb") as connection:
-        second = [path.read_bytes() for path in results.export(connection, tmp_path / "second")]
+        second = [path.read_bytes() for path in tablefiles.write(connection, tmp_path / "second", "csv")]
     assert first == second
     assert sum(map(len, first)) > 100_000
 
@@ -277,10 +277,10 @@ def test_a_new_run_keeps_old_matches_and_gives_the_same_rows(
     write_run(runs, "gamma", {"Q38/P6#1": "Giuseppe Conte"})
     told: list[str] = []
     with results.connect(runs, snapshots, path, told.append) as connection:
-        grown = [file.read_bytes() for file in results.export(connection, tmp_path / "grown")]
+        grown = [file.read_bytes() for file in tablefiles.write(connection, tmp_path / "grown", "csv")]
     assert told == []  # neither standings nor many matches were made again
     with results.connect(runs, snapshots, tmp_path / "fresh.duckdb") as connection:
-        fresh = [file.read_bytes() for file in results.export(connection, tmp_path / "fresh")]
+        fresh = [file.read_bytes() for file in tablefiles.write(connection, tmp_path / "fresh", "csv")]
     assert grown == fresh
 
 

@@ -251,16 +251,6 @@ def _task(files: Mapping[str, str], out: Path) -> None:
         emit(f"{path}\n")
 
 
-@export.command("results", epilog=example("dyknow export results tables/"))
-@click.argument("folder", type=click.Path(path_type=Path))
-@places("snapshots", "runs", "database")
-def export_results(folder: Path, places: Places) -> None:
-    """Write every table of the results as sorted CSV into FOLDER; equal runs and snapshots give equal bytes."""
-    with results.connect(places.runs, places.find(), places.database, note) as connection:
-        for file in results.export(connection, folder):
-            emit(f"{file}\n")
-
-
 @export.command("named", epilog=example("dyknow export named examples/published/named.csv"))
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--run", "wanted", multiple=True, metavar="RUN", help="Only this run. Give it again for further ones.")
