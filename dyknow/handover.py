@@ -2,7 +2,6 @@
 
 import re
 from enum import StrEnum
-from functools import cached_property
 from typing import Final
 
 from dyknow.clauses import Clauses
@@ -13,7 +12,7 @@ _YEARS: Final = r"\d{4}\s*[-–—]\s*\d{4}"
 _ENDED: Final = re.compile(rf"(?:former|ex|previous|past|until|{_YEARS}(?:\s*[,;&]\s*{_YEARS})*$)", re.IGNORECASE)
 _BEFORE: Final = re.compile(r"(\d{4}\s*[-–—]\s*(?:\d{4}|present|now|today|current)?)\s*:?\s*$", re.IGNORECASE)
 """The years of a term, written before a name in a list."""
-_DATED: Final = re.compile(r"\d{4}\s*[-–—]")
+_DATED: Final = re.compile(r"\d{4}\s*[-–]")
 _GOES_ON: Final = re.compile(r"\b(?:present|current|currently|since|incumbent|now)\b|\d{4}\s*[-–—]\s*$", re.IGNORECASE)
 _REACH: Final = 24
 """Words after a name within which its sentence may still say that its bearer has gone."""
@@ -59,17 +58,9 @@ class Handover:
         self._clauses = clauses
         self._words = clauses.words
         self._gaps = clauses.gaps
-
-    @cached_property
-    def _told(self) -> bool:
-        answer = self._clauses.answer
-        brackets = "(" in answer.text[answer.start : answer.end]
-        return brackets or not _TELLING.isdisjoint(self._clauses.keys) or self._dated
-
-    @cached_property
-    def _dated(self) -> bool:
-        answer = self._clauses.answer
-        return _DATED.search(answer.text, answer.start, answer.end) is not None
+        said = clauses.answer.text[clauses.answer.start : clauses.answer.end]
+        self._dated = _DATED.search(said) is not None if "-" in said or "–" in said else False
+        self._told = self._dated or "(" in said or not _TELLING.isdisjoint(clauses.keys)
 
     def gone(self, first: int, last: int, least: int = 0) -> Gone | None:
         """Tell whether the holder named by words ``first`` to ``last`` is said to hold the office no more.
