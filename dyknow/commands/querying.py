@@ -1,5 +1,6 @@
 """The command that asks the results anything in SQL: one statement, a file of them, or a prompt."""
 
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -11,10 +12,10 @@ import click
 import duckdb
 
 from dyknow import catalogue, results
-from dyknow.commands.common import Places, colour, command, emit, example, format_option, nearest, note, places, width
+from dyknow.commands.common import Places, colour, command, emit, example, format_option, nearest, note, places
 from dyknow.commands.judging import results_of
 from dyknow.fitting import ROWS, fit, render
-from dyknow.tables import Format
+from dyknow.tables import WIDTH, Format
 from kg.errors import DataError, DyknowError, QueryError, UsageError
 from kg.store import cache_folder
 
@@ -249,8 +250,8 @@ def _interruptible(connection: duckdb.DuckDBPyConnection, statement: str, values
 
 
 def _columns() -> int:
-    """Return the columns of the terminal; 80 where there is none."""
-    return width() if sys.stdout.isatty() else 80
+    """Return the columns of the terminal, be it a narrow one; 80 where there is none."""
+    return shutil.get_terminal_size((WIDTH, 24)).columns if sys.stdout.isatty() else WIDTH
 
 
 def _complete(text: str) -> bool:
