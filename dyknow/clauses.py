@@ -22,6 +22,7 @@ _POSTS: Final = word_list("roles") | word_list("posts")
 
 _ONCE: Final = frozenset(("formerly", "previously", "known"))
 """Of what was asked about, these tell another name: "Cencora, formerly known as AmerisourceBergen"."""
+_BEARERS: Final = frozenset(("person", "man", "woman", "individual", "to"))
 _HEADS: Final = frozenset(("government", "minister", "chancellor", "premier"))
 
 _DESCRIPTION: Final = 14
@@ -195,8 +196,8 @@ class Clauses:
         keys = [word.key for word in phrase[self._after_comma(phrase) :]]
         if len(keys) > 1 and keys[-1] in ("one", "holder", "officeholder") and self._qualified(keys[-2:-1]):
             return True
-        if len(keys) == 2 and keys[0] == "the" and self._qualified(keys[1:]):
-            return True  # "the first was X"
+        if keys[:1] == ["the"] and self._qualified(keys[1:2]) and (keys[2:3] or ["person"])[0] in _BEARERS:
+            return True  # "the first was X", "the last person to hold it was X"
         said = [at for at, key in enumerate(keys) if key in _offices()]
         if any(self._qualified(keys[max(0, at - 2) : at]) for at in said):
             return True
