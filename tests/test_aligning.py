@@ -240,6 +240,13 @@ def test_everything_is_in_json_and_in_csv(reader: Reader) -> None:
     assert sum(row["facts"] for row in found["side_effects"]) == 8
 
 
+def test_search_and_lengths_are_shown(reader: Reader) -> None:
+    shown = edit("rag", "--set", "mode=retrieved").stdout
+    assert re.search(r"facts +questions recall@1 recall@3 recall@10 mrr\nathletes +3 ", shown)
+    assert re.search(r"documents +least +lower +median +upper +most\n *\d+ ", shown)
+    assert max(map(len, shown.splitlines())) <= 80
+
+
 def test_documents_of_ones_own_are_shown(reader: Reader) -> None:
     said = "The government of Italy is led by Giorgia Meloni.\n"
     Path("mine.txt").write_text(said, encoding="utf-8")

@@ -1,8 +1,9 @@
 """What edits achieved, what they did beside their aim, and what they cost, as `dyknow align` shows it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from dyknow.align.documents import Lengths
 from dyknow.analysis import snapshot_for
 from dyknow.commands.common import Places, emit, iso, show
 from dyknow.commands.judging import results_of
@@ -27,6 +28,7 @@ _WORDS: Final = {
     "seconds_an_edit": "seconds an edit",
     "peak_gib": "peak memory of the process, GiB",
 }
+_SCOPE: Final = ("threshold", "test", "recall", "false_accepts", "facts", "positives", "negatives")
 _SHARES: Final = ("exact", "first_word", "neighbours_exact", "neighbours_first_word")
 
 
@@ -112,7 +114,7 @@ def _tables(
 def _achieved(scores: Sequence[EditScore], title: str) -> Listing:
     columns = ("facts", "n", "efficacy", "paraphrase", "harmonic mean", "any phrasing")
     rows = []
-    for one in scores:
+    for one in sorted(scores, key=lambda score: _last((score.domain, None))):
         means = _marked(one.harmonic_mean, one.mark), _marked(one.soft, one.soft_mark)
         rows.append((one.domain, one.n, one.efficacy, one.paraphrase, *means))
     return Listing(columns, rows, title)
@@ -138,17 +140,25 @@ def _shown(name: str, value: Any) -> str:  # noqa: ANN401
 def _found(run: RunInfo) -> Iterator[Listing]:
     """Yield how well documents are found, how long they are, and what the scope of a memory was tuned to."""
     found = _measures(run)
-    if found.get("retrieval"):
-        names = list(next(iter(found["retrieval"].values())))
-        rows = [(group, *(own[name] for name in names)) for group, own in found["retrieval"].items()]
-        rows = [tuple(f"{cell:.3f}" if isinstance(cell, float) else cell for cell in row) for row in rows]
-        yield Listing(("facts", *names), rows, "Is the gold document found?")
-    if found.get("document_tokens"):
-        lengths = found["document_tokens"]
-        yield Listing(tuple(lengths), [tuple(lengths.values())], "Length of the documents, in tokens (Figure 4)")
-    if found.get("scope"):
-        scope = found["scope"]
-        yield Listing(tuple(scope), [tuple(scope.values())], "Scope, on facts that are not edited")
+    if retrieval := found.get("retrieval"):
+        at = sorted((name for name in retrieval["all"] if "@" in name), key=lambda name: int(name.partition("@")[2]))
+        names = ("questions", *at, "mrr")
+        rows = [(group, *_cells(own, names)) for group, own in sorted(retrieval.items(), key=_last)]
+        yield Listing(("facts", *names), rows, "Is the gold document found? Recall at k, mean reciprocal rank")
+    if lengths := found.get("document_tokens"):
+        yield Listing(Lengths._fields, [_cells(lengths, Lengths._fields)], "Length of the documents, tokens (Figure 4)")
+    if scope := found.get("scope"):
+        yield Listing(_SCOPE, [_cells(scope, _SCOPE)], "Scope, on facts that are not edited")
+
+
+def _last(row: tuple[str, object]) -> tuple[bool, str]:
+    """Sort what is of all domains behind the domains."""
+    return row[0] == "all", row[0]
+
+
+def _cells(values: Mapping[str, Any], names: Sequence[str]) -> tuple[object, ...]:
+    found = (values[name] for name in names)
+    return tuple(f"{value:.3f}" if isinstance(value, float) else value for value in found)
 
 
 def _side_effects(effects: Sequence[SideEffect]) -> Listing:
