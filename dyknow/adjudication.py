@@ -39,6 +39,8 @@ OPEN: Final = frozenset((UNCLEAR, "?"))
 
 _SAME: Final = ("named", "entity", "verdict", "start", "as_of", "reason", "note")
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+_LONGEST: Final = 2**31 - 1
+"""Characters a cell may have; Python's own limit is shorter than an answer may be."""
 
 
 class Judgment(NamedTuple):
@@ -160,7 +162,11 @@ def _csv_rows(path: Path) -> list[tuple[str, dict[str, Any]]]:
         raise DataError(f"{path} cannot be read: {error}.", hint="Save it as CSV in UTF-8.") from error
     first = text.partition("\n")[0]
     delimiter = max(",;\t", key=first.count)  # what spreadsheet programs write depends on their country
+    csv.field_size_limit(_LONGEST)
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    twice = [name for name in COLUMNS if (reader.fieldnames or ()).count(name) > 1]
+    if twice:
+        raise DataError(f"{path}, line 1: there are two columns {twice[0]!r}.", hint="Leave one of them out.")
     missing = [name for name in ("run", "question") if name not in (reader.fieldnames or ())]
     if missing or not {"entity", "verdict"} & set(reader.fieldnames or ()):
         hint = "Its first line names the columns: run, question, sample, and entity or verdict."

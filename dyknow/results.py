@@ -146,6 +146,9 @@ def open_readonly(database: Path) -> duckdb.DuckDBPyConnection:
     return connection
 
 
+_TABLES: Final = "dyknow sql 'SHOW ALL TABLES' lists tables and columns."
+
+
 def run_sql(
     connection: duckdb.DuckDBPyConnection, statement: str, parameters: Mapping[str, Any] | None = None
 ) -> Table:
@@ -157,12 +160,14 @@ def run_sql(
     try:
         cursor = connection.execute(statement, parameters) if parameters else connection.execute(statement)
         if cursor is None:  # DuckDB's answer to a text without a statement
-            raise QueryError("There is no statement.", hint="dyknow sql 'SHOW ALL TABLES' lists tables and columns.")
+            raise QueryError("There is no statement.", hint=_TABLES)
         columns = tuple(column[0] for column in cursor.description or ())
         return Table(columns, cursor.fetchall() if columns else [])
     except duckdb.Error as error:
         message = str(error).removeprefix("Invalid Input Error: ").strip()
-        raise QueryError(message, hint="dyknow sql 'SHOW ALL TABLES' lists tables and columns.") from error
+        judged = message.startswith("The judge ")  # what the macros say of a judge who cannot tell
+        hint = "dyknow judge list tells who has judged what." if judged else _TABLES
+        raise QueryError(message, hint=hint) from error
 
 
 # What the file is made of

@@ -228,6 +228,33 @@ def test_an_unknown_name_gets_a_suggestion_or_is_left_out(
     assert [(one.key[1], one.verdict, one.named) for one in found] == [("Q38/P6#2", "outdated", False)]
 
 
+@pytest.mark.parametrize("line", ['{"run": "alpha", "question": "Q38/P6#1", "note": "\\ud800"}', "[" * 100_000])
+def test_what_no_journal_can_hold_is_no_json(tmp_path: Path, holders: dict[str, tuple[Holder, ...]], line: str) -> None:
+    file = tmp_path / "file.jsonl"
+    file.write_text(f"{line}\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"file.jsonl, line 1 is not JSON"):
+        read_judgments(file, {("alpha", "Q38/P6#1", 0): None}, holders)
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path: Path, holders: dict[str, tuple[Holder, ...]]) -> None:
+    with pytest.raises(DataError, match="line 1: there are two columns 'entity'"):
+        read(tmp_path, holders, "run,question,entity,entity", f"alpha,Q38/P6#1,none,{MELONI}")
+
+
+def test_a_cell_may_be_long(tmp_path: Path, holders: dict[str, tuple[Holder, ...]]) -> None:
+    note = "n" * 200_000
+    assert [one.note for one in read(tmp_path, holders, HEAD, f"alpha,Q38/P6#1,none,,,{note}")] == [note]
+
+
+def test_a_filled_in_table_is_not_written_over(place: Path) -> None:
+    file = place / "table.csv"
+    file.write_text("hours of work", encoding="utf-8")
+    out = dyknow(place, "judge", "export", "--all", "--out", str(file))
+    assert out.exit_code == 2
+    assert "There is a file" in out.output
+    assert file.read_text(encoding="utf-8") == "hours of work"
+
+
 def test_a_name_of_two_wants_an_id() -> None:
     names = Names(
         [Holder("Q1", "Ferdinand Marcos", 19651230, 19860225), Holder("Q2", "Ferdinand Marcos", 20220630, None)]

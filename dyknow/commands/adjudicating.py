@@ -139,6 +139,8 @@ def export(
         judge_name(name)
     elif as_form:
         raise UsageError("A form is filled in under a name.", hint="Say whose: --judge anna")
+    if out is not None and not as_form:
+        _check_new(out)
     chosen = known_runs(places, names)
     with results_of(places) as connection:
         found = doubts.responses(
@@ -160,6 +162,13 @@ def export(
     else:
         out.write_text(text, encoding="utf-8")
         note(f"{of}: {out}. Filled in, it goes back with: dyknow judge import {out} --judge NAME")
+
+
+def _check_new(out: Path) -> None:
+    """Refuse to write over a file: it may be a table that somebody has filled in."""
+    if out.is_file():
+        hint = "If it is filled in, import it first; then delete it, or write to another file."
+        raise UsageError(f"There is a file {out} already.", hint=hint)
 
 
 def _waiting(found: Iterable[Response], places: Places, name: str | None, least: float) -> list[Response]:
