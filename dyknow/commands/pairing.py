@@ -266,7 +266,7 @@ def _flat(row: Any) -> list[object]:  # noqa: ANN401 -- Paired or Pair
 
 
 def _plain(row: Any) -> dict[str, object]:  # noqa: ANN401 -- Paired or Pair
-    """Return a row for JSON: rates with one decimal, p with six."""
+    """Return a row for JSON: rates with one decimal, p with six digits that count: a small one is not 0."""
     return {name: _rounded(name, value) for name, value in row._asdict().items()}
 
 
@@ -274,7 +274,7 @@ def _rounded(name: str, value: Any) -> object:  # noqa: ANN401 -- what a row may
     if name.endswith("_interval"):
         return bounds(value)
     if name in ("p", "p_holm"):
-        return round(value, 6)
+        return float(f"{value:.6g}")
     return rounded(value) if isinstance(value, float) else value
 
 
