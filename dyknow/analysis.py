@@ -374,16 +374,27 @@ def moments(
 _RELEASE_HINT: Final = "Say so when asking: --year 2024, or `released = 2024-05-01` in a file for --settings."
 
 
+def whole_runs(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """Return the runs that tables show where none is named, by name.
+
+    A run that asked an edited model only for what was edited stands in the tables of edits; beside others it would seem
+    the best of all. Where there are no other runs, it is all that there is.
+    """
+    found = [str(run) for (run,) in run_sql(connection, query("dyknow/whole_runs.sql")).rows]
+    return found or [str(run) for (run,) in run_sql(connection, "SELECT run FROM runs ORDER BY run").rows]
+
+
 def _chosen(connection: duckdb.DuckDBPyConnection, judge: str, runs: Sequence[str] | None) -> set[str]:
     """Return the runs a table shows: those asked for, else all that the judge has judged."""
     known = {row[0] for row in run_sql(connection, "SELECT run FROM runs").rows}
     for run in runs or ():
         if run not in known:
             raise UsageError(f"There is no run {run}.", hint=f"Runs: {', '.join(sorted(known)) or 'none yet'}.")
+    wanted = set(runs or whole_runs(connection))
     if judge == "match":
-        return set(runs or known)
+        return wanted
     judged = run_sql(connection, "SELECT DISTINCT run FROM judgments WHERE judge = $judge", {"judge": judge}).rows
-    found = {row[0] for row in judged} & set(runs or known)
+    found = {row[0] for row in judged} & wanted
     if not found:
         hint = "dyknow judge list tells who has judged what; dyknow judge import brings judgments in."
         raise UsageError(f"No run holds verdicts of the judge {judge}.", hint=hint)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import corrected, matching
+from dyknow.match import CUTOFFS
 from tests.conftest import REPO
 
 
@@ -40,4 +41,4 @@ def test_agreement_with_the_corrected_labels(labels: Path) -> None:
 def test_the_cutoffs_are_what_cross_validation_chooses(labels: Path) -> None:
     texts = matching.labelled(labels)
     subjects = frozenset(text.asked.subject for text in texts)
-    assert matching.choose(matching.grid_of(texts), subjects) == matching.CUTOFFS
+    assert matching.choose(matching.grid_of(texts), subjects) == CUTOFFS

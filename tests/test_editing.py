@@ -7,10 +7,13 @@ import duckdb
 import orjson
 import pytest
 
-from dyknow import editing, results
-from dyknow.align.base import EditRequest, Wording
+from dyknow import analysis, editing, results
+from dyknow.align.base import EditRequest, Operation, Wording
 from dyknow.editing import edit_curve, edit_scores, write_edits
 from dyknow.prompts import Span
+from dyknow.report.data import Source
+from dyknow.report.formats import markdown
+from dyknow.report.gather import gather, tables
 from kg.errors import RunError, UsageError
 from kg.snapshot import Snapshot, find_snapshots
 from tests.journals import write_judgments, write_run
@@ -32,7 +35,7 @@ TEXTS: dict[str, str | None] = {
 }
 
 
-def request(fact: str, domain: str, target: str, operation: str = "update") -> EditRequest:
+def request(fact: str, domain: str, target: str, operation: Operation = "update") -> EditRequest:
     def wording(phrasing: int) -> Wording:
         return Wording(f"{fact}#{phrasing}", "who", Span(0, 3))
 
@@ -48,7 +51,7 @@ def request(fact: str, domain: str, target: str, operation: str = "update") -> E
         (target,),
         "before",
         "Q1",
-    )  # type: ignore[arg-type]
+    )
 
 
 REQUESTS = [
@@ -166,3 +169,22 @@ def test_the_rows_are_the_macros_columns(connection: duckdb.DuckDBPyConnection) 
     for macro, row in (("edit_scores", editing.EditScore), ("edit_curve", editing.CurvePoint)):
         columns = results.run_sql(connection, f"FROM {macro}('{DAY}')").columns
         assert [{"of_edits": "of"}.get(column, column) for column in columns] == list(row._fields)
+
+
+def test_a_run_of_edited_facts_alone_stands_in_no_table_of_all(connection: duckdb.DuckDBPyConnection) -> None:
+    # By the journals: "edited" was asked its three facts and had them all edited.
+    assert analysis.whole_runs(connection) == ["base", "edited-1", "failed"]
+    assert {rate.run for rate in analysis.score(connection, DAY).table1} == {"base", "edited-1", "failed"}
+    assert {rate.run for rate in analysis.score(connection, DAY, runs=["edited"]).table1} == {"edited"}
+
+
+def test_the_report_keeps_edited_runs_in_their_own_section(
+    connection: duckdb.DuckDBPyConnection, snapshots: list[Snapshot]
+) -> None:
+    sources = [Source(one.id, one.date, one.digest, "", one.known) for one in snapshots]
+    data = gather(connection, sources, [DAY], None)
+    assert [model.run for model in data.models] == ["base", "edited-1", "failed"]
+    assert data.alignment is not None
+    text = markdown(data, tables(data))
+    assert "**What editing and retrieval did about it**" in text
+    assert "| Edited | rome | sequential | 3 | all |" in text

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import duckdb
 
+from dyknow.analysis import whole_runs
 from dyknow.commands.common import (
     DAY,
     Places,
@@ -24,7 +25,6 @@ from dyknow.commands.common import (
     width,
 )
 from dyknow.commands.judging import known_runs, note_older, results_of
-from dyknow.results import run_sql
 from dyknow.tables import Format, Listing, as_json, bounds, printable, rounded, whole
 from kg import identity
 from kg.dates import Day, format_day
@@ -108,7 +108,7 @@ def compare(
         raise UsageError("Too many days, snapshots or judges.", hint="dyknow compare --help")
     with results_of(places) as connection:
         if all_runs:
-            chosen = [str(run) for (run,) in run_sql(connection, "SELECT run FROM runs ORDER BY run").rows]
+            chosen = whole_runs(connection)
         if len(dates) == 2:
             _two_days(connection, chosen, dates, known, judges, rule, everything, form, places)
         elif len(chosen) > 2:

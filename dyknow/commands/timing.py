@@ -8,6 +8,7 @@ import duckdb
 
 from dyknow import knowledge
 from dyknow import timeline as times
+from dyknow.analysis import whole_runs
 from dyknow.commands.common import (
     Places,
     command,
@@ -222,7 +223,7 @@ def timeline(names: tuple[str, ...], which: str, form: Format, places: Places, *
     if given["known_at"] is not None:
         places.named(given["known_at"])
     with results_of(places) as connection:
-        asked = _Asked(connection, chosen, **given)
+        asked = _Asked(connection, chosen or whole_runs(connection), **given)
         if form != "table":
             note(f"{asked.heading.capitalize()}.")
         _SHOW[which](asked, form)

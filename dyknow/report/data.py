@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import duckdb
 
-from dyknow.analysis import Mass
+from dyknow.analysis import Mass, whole_runs
 from dyknow.results import run_sql
 from dyknow.tables import DOMAINS
 from dyknow.titles import titles
@@ -190,12 +190,13 @@ class Data:
 
 
 def models_of(connection: duckdb.DuckDBPyConnection, runs: Collection[str] | None) -> list[Model]:
-    """Return the runs as tables list them: by year, then by name."""
+    """Return the runs as tables list them, by year, then by name: those named, else all that tables show."""
+    wanted = whole_runs(connection) if runs is None else runs
     statement = (
         "SELECT run, title, release_year, prefixed, kind, CAST(released AS VARCHAR), release_known, release_source"
         " FROM runs ORDER BY release_year NULLS LAST, run"
     )
-    found = [Model(*row) for row in run_sql(connection, statement).rows if runs is None or row[0] in runs]
+    found = [Model(*row) for row in run_sql(connection, statement).rows if row[0] in wanted]
     names = titles(found)
     return [replace(model, name=names[model.run]) for model in found]
 

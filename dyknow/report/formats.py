@@ -39,7 +39,15 @@ def markdown(data: Data, figures: Sequence[Figures]) -> str:
         parts.append(_table("Table 2, inconsistency", ["model", "inconsistent", "n"], rows))
     if data.days[0] != data.days[-1]:
         parts.append(_changed(data))
+    if data.alignment is not None:
+        rows = [[_text(value) for value in row] for row in data.alignment.rows]
+        parts.append(_table("What editing and retrieval did about it", data.alignment.columns, rows))
     return "\n".join([*parts, f"{LEGEND}\n"])
+
+
+def _text(value: object) -> str:
+    """Return a value as a cell: rates in whole per cent."""
+    return f"{value:.0f}" if isinstance(value, float) else "" if value is None else str(value)
 
 
 def _runs(data: Data) -> range:

@@ -68,7 +68,7 @@ def gather(
         rule=rule,
         masses={day: found for day in days if (found := _masses(connection, day, known_at, rule, names))},
         spreads=_spreads(connection, spanning, judge, names),
-        alignment=_alignment(connection, values, names),
+        alignment=_alignment(connection, values, runs),
     )
 
 
@@ -140,9 +140,13 @@ def _spreads(
     return tuple(sorted(boxes, key=lambda box: order[box.run]))
 
 
-def _alignment(connection: duckdb.DuckDBPyConnection, values: Mapping[str, Any], runs: Sequence[str]) -> Rows | None:
+def _alignment(
+    connection: duckdb.DuckDBPyConnection, values: Mapping[str, Any], runs: Sequence[str] | None
+) -> Rows | None:
     """Return what edits and retrieval achieved, where any run is of a model that was brought up to date."""
-    if not run_sql(connection, "SELECT 1 FROM edits LIMIT 1").rows:
+    edited = [str(run) for (run,) in run_sql(connection, "SELECT DISTINCT run FROM edits ORDER BY run").rows]
+    wanted = [run for run in edited if runs is None or run in runs]
+    if not wanted:
         return None
-    table = run_sql(connection, query("dyknow/report_edits.sql"), {**values, "runs": list(runs)})
+    table = run_sql(connection, query("dyknow/report_edits.sql"), {**values, "runs": wanted})
     return Rows(table.columns, tuple(table.rows))
