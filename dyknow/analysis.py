@@ -304,8 +304,8 @@ def mass(
     call = "FROM mass($as_of, known_at := $known_at, rule := $rule)"
     found = [Mass(*row) for row in run_sql(connection, call, values).rows if row[0] in chosen]
     if not found:
-        hint = "Score them: dyknow run MODEL --ask loglik"
-        raise UsageError("No run has scored holders of a fact covered on that day.", hint=hint)
+        what = "No run has scored holders of a fact covered on that day."
+        raise UsageError(what, hint="Score them: dyknow run MODEL --ask loglik")
     names = ("up_to_date", "outdated", "later", "first_up_to_date", "first_outdated")
     bounds = _intervals_of(connection, "fact_mass", names, values)
     return [row._replace(**bounds(row)) for row in found]
@@ -387,9 +387,8 @@ def whole_runs(connection: duckdb.DuckDBPyConnection) -> list[str]:
 def _chosen(connection: duckdb.DuckDBPyConnection, judge: str, runs: Sequence[str] | None) -> set[str]:
     """Return the runs a table shows: those asked for, else all that the judge has judged."""
     known = {row[0] for row in run_sql(connection, "SELECT run FROM runs").rows}
-    for run in runs or ():
-        if run not in known:
-            raise UsageError(f"There is no run {run}.", hint=f"Runs: {', '.join(sorted(known)) or 'none yet'}.")
+    if unknown := [run for run in runs or () if run not in known]:
+        raise UsageError(f"There is no run {unknown[0]}.", hint=f"Runs: {', '.join(sorted(known)) or 'none yet'}.")
     wanted = set(runs or whole_runs(connection))
     if judge == "match":
         return wanted

@@ -182,6 +182,7 @@ INSIDE = {
         "timing",
         "pairing",
         "form",
+        "agreeing",
         "adjudicating",
         "pages",
         "edit_options",

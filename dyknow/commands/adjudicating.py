@@ -4,9 +4,8 @@ import dataclasses
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from itertools import combinations
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 import duckdb
@@ -15,12 +14,12 @@ from dyknow import adjudication, doubts, results
 from dyknow import judges as judges_
 from dyknow.adjudication import Judgment, judge_name
 from dyknow.commands import form as forms
+from dyknow.commands.agreeing import show_agreement, show_disagreements, show_pairs
 from dyknow.commands.asking import Meter
 from dyknow.commands.common import (
     DAY,
     Group,
     Places,
-    colour,
     emit,
     example,
     format_option,
@@ -29,15 +28,14 @@ from dyknow.commands.common import (
     note,
     places,
     show,
-    width,
 )
 from dyknow.commands.judging import known_runs, results_of
 from dyknow.commands.options import MODEL_HELP, Asking, model_options, settle
 from dyknow.doubts import DOUBTFUL, Response
-from dyknow.judges import VERDICTS, Agreement, Key, Reading, Said, Share
+from dyknow.judges import Key
 from dyknow.published import LABELLED_ON
 from dyknow.run import stamp
-from dyknow.tables import Format, Listing, as_json, printable
+from dyknow.tables import Format, Listing
 from kg.dates import format_day
 from kg.errors import RunError, UsageError
 from kg.resources import query
@@ -55,6 +53,7 @@ _runs_option = click.option(
     "--run", "names", metavar="RUN", multiple=True, help="Only this run. Give it again for further ones."
 )
 
+
 _as_of_labelled = click.option(
     "--as-of",
     type=DAY,
@@ -63,9 +62,6 @@ _as_of_labelled = click.option(
     metavar="DATE",
     help="The day that verdicts are for, as 2023-12-18, or `today`.",
 )
-
-
-# Who has judged
 
 
 @judge.command("list", epilog=example("dyknow judge list", "dyknow judge list --run gpt2-xl --format csv"))
@@ -90,9 +86,6 @@ def list_judges(names: tuple[str, ...], form: Format, places: Places) -> None:
 
 def _days(named: int, days: str | None) -> str:
     return ", ".join(filter(None, ("any" if named else "", days)))
-
-
-# People
 
 
 @judge.command(
@@ -228,9 +221,6 @@ def import_judgments(file: Path, name: str, as_of: int | None, by: str | None, l
             note(f"{count} {what}.")
 
 
-# Agreement
-
-
 @judge.command(
     "agreement",
     epilog=example(
@@ -278,7 +268,7 @@ def judge_agreement(
         known = results.run_sql(connection, query("dyknow/entities.sql")).rows
     note(f"As of {day}, snapshot {snapshot}: {', '.join(named)}{f' against {sides[0]}' if is_file else ''}.")
     if len(named) > 2:
-        _show_pairs({name: readings for name, (readings, _) in read.items()}, form)
+        show_pairs({name: readings for name, (readings, _) in read.items()}, form)
         return
     ours, said = read[named[0]]
     if labels is None:
@@ -290,137 +280,13 @@ def judge_agreement(
     if not measured.agree.n:
         raise UsageError(f"No answer of the runs in {places.runs} is judged by both.", hint="dyknow judge list")
     if disagreements:
-        _show_disagreements(measured, said, {(f, e): label for f, label, e in known}, form)
+        show_disagreements(measured, said, {(f, e): label for f, label, e in known}, form)
     else:
-        _show_agreement(measured, form)
+        show_agreement(measured, form)
 
 
 def _moment(day: str, known_at: str | None) -> dict[str, Any]:
     return {"day": day, "known_at": known_at}
-
-
-_MEASURES: Final = (
-    ("agree", "same verdict"),
-    ("entities", "same entity, where one was read"),
-    ("invented", "entity where the reader saw none"),
-)
-_SHORT: Final = {"up-to-date": "u", "outdated": "o", "irrelevant": "i"}
-_WRONG: Final = tuple((theirs, ours) for theirs in VERDICTS for ours in VERDICTS if theirs != ours)
-
-
-def _show_agreement(measured: Agreement, form: Format) -> None:
-    if form == "json":
-        emit(as_json(_agreement_json(measured)))
-    elif form == "csv":
-        columns = ("by", "name", "measure", "n", "part", "value", "low", "high")
-        show(Listing(columns, _long(measured)), form)
-    else:
-        emit("\n".join(listing.text(form, width(), colour()) for listing in _agreement_tables(measured)))
-        emit("\nu→o: theirs is up-to-date, ours outdated; i: irrelevant.\n")
-    note(f"Left out: {measured.unclear} without their verdict, {measured.missing} without ours.")
-
-
-def _per_cent(share: Share, digits: int = 2) -> tuple[float | None, float | None, float | None]:
-    """Return a share and its bounds in per cent."""
-    found = [None if value is None else round(100 * value, digits) for value in (share.rate, share.lower, share.upper)]
-    return found[0], found[1], found[2]
-
-
-def _agreement_tables(measured: Agreement) -> Iterable[Listing]:
-    kappa = [None if value is None else f"{value:.3f}" for value in measured.kappa]
-    rows: list[tuple[object, ...]] = [("Cohen's kappa", *(one or "–" for one in kappa), None, measured.agree.n)]
-    for name, words in _MEASURES:
-        share: Share = getattr(measured, name)
-        values = (f"{value:.2f}" if value is not None else "–" for value in _per_cent(share))
-        rows.append((f"{words}, %", *values, share.part, share.n))
-    rows.append(rows.pop(0))
-    yield Listing(("", "value", "low", "high", "part", "n"), rows, f"Agreement, {measured.facts} facts")
-    cells = [(theirs, *(measured.confusion.get((theirs, ours), 0) for ours in VERDICTS)) for theirs in VERDICTS]
-    yield Listing(("theirs / ours", *VERDICTS), cells, "Confusion")
-    wrong = tuple(f"{_SHORT[theirs]}→{_SHORT[ours]}" for theirs, ours in _WRONG)
-    for by in dict.fromkeys(group.by for group in measured.groups):
-        found = []
-        for group in measured.groups:
-            if group.by == by:
-                rate, low, high = _per_cent(group.agree, 1)
-                counts = (group.confusion.get(cell, 0) or None for cell in _WRONG)
-                found.append((group.name, group.agree.n, rate, f"{low}–{high}", *counts))
-        yield Listing((by, "n", "agree", "interval", *wrong), found)
-
-
-def _long(measured: Agreement) -> list[tuple[object, ...]]:
-    """Return every figure as a row; shares in per cent, kappa as it is, cells of the confusions as counts."""
-    rows: list[tuple[object, ...]] = []
-    for name, _ in _MEASURES:
-        share: Share = getattr(measured, name)
-        rows.append(("all", "all", name, share.n, share.part, *_per_cent(share)))
-    kappa = (None if value is None else round(value, 4) for value in measured.kappa)
-    rows.append(("all", "all", "kappa", measured.agree.n, None, *kappa))
-    for group in measured.groups:
-        rows.append((group.by, group.name, "agree", group.agree.n, group.agree.part, *_per_cent(group.agree)))
-    everywhere = (("all", "all", measured.agree, measured.confusion), *measured.groups)
-    for by, name, share, confusion in everywhere:
-        for (theirs, ours), count in confusion.items():
-            rows.append((by, name, f"{theirs} read as {ours}", share.n, count, None, None, None))
-    return rows
-
-
-def _agreement_json(measured: Agreement) -> dict[str, Any]:
-    def share(one: Share) -> dict[str, object]:
-        value, low, high = _per_cent(one)
-        return {"value": value, "low": low, "high": high, "part": one.part, "n": one.n}
-
-    def confusion(counts: judges_.Confusion) -> list[dict[str, object]]:
-        return [{"theirs": theirs, "ours": ours, "n": count} for (theirs, ours), count in counts.items()]
-
-    return {
-        **{name: share(getattr(measured, name)) for name, _ in _MEASURES},
-        "kappa": measured.kappa._asdict(),
-        "facts": measured.facts,
-        "unclear": measured.unclear,
-        "missing": measured.missing,
-        "confusion": confusion(measured.confusion),
-        "groups": [
-            {"by": group.by, "name": group.name, **share(group.agree), "confusion": confusion(group.confusion)}
-            for group in measured.groups
-        ],
-    }
-
-
-def _show_pairs(read: dict[str, dict[Key, Reading]], form: Format) -> None:
-    """Show how each two of several judges agree."""
-    columns = ("judge", "by", "n", "agree", "low", "high", "kappa", "klow", "khigh", "entity", "of")
-    rows = []
-    for first, second in combinations(read, 2):
-        one = judges_.agreement(read[first], read[second])
-        kappa = (None if value is None else f"{value:.3f}" for value in one.kappa)
-        entity = _per_cent(one.entities, 1)[0]
-        rows.append((first, second, one.agree.n, *_per_cent(one.agree, 1), *kappa, entity, one.entities.n))
-    show(Listing(columns, rows, "Same verdict in per cent; kappa; same entity in per cent of those named"), form)
-
-
-def _show_disagreements(
-    measured: Agreement, said: dict[Key, Said], labels: dict[tuple[str, str], str], form: Format
-) -> None:
-    rows = []
-    for key, theirs, ours in measured.disagreements:
-        run, question, sample = key
-        fact, one = question.partition("#")[0], said[key]
-        whom = labels.get((fact, theirs.entity or ""), theirs.entity)
-        rows.append((run, question, sample, theirs.verdict, ours.verdict, whom, one.label, ours.kind, _snippet(one)))
-    columns = ("run", "question", "sample", "theirs", "ours", "they read", "we read", "kind", "text")
-    show(Listing(columns, rows), form)
-
-
-def _snippet(said: Said, length: int = 60) -> str:
-    """Return the part of a text around the words that were read, on one line."""
-    text = said.text or ""
-    place = max(0, text.find(said.matched or "") - length // 3)
-    part = text[place : place + length]
-    return printable(f"{'…' if place else ''}{part}{'…' if place + length < len(text) else ''}")
-
-
-# A model as a judge
 
 
 @judge.command(

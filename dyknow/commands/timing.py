@@ -1,6 +1,7 @@
 """The command that goes through all dates: when a run's answers were right, and the date it answers from."""
 
 import re
+from datetime import date
 from typing import Any, Final
 
 import click
@@ -81,11 +82,13 @@ class _Asked:
         """Return the first and the last day asked for.
 
         Raises:
-            UsageError: the first lies after the last.
+            UsageError: the first lies after the last, or before our era.
         """
         year, *_ = split_day(self.base.day)
         first = _first(self.given["first"]) if self.given["first"] else join_day(year - SHOWN_YEARS, 1, 1)
         last = _last(self.given["last"]) if self.given["last"] else self.base.day
+        if not date.min.year <= split_day(first)[0]:
+            raise UsageError(f"{format_day(first)} is before our era.", hint="--from 0001 is the first year there is.")
         if first > last:
             raise UsageError(f"{format_day(first)} lies after {format_day(last)}.", hint="--from comes before --to.")
         if last > self.base.day:
