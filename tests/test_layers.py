@@ -128,7 +128,7 @@ INSIDE = {
         "finetune",
         "measures",
         "methods",
-        "session",
+        "jobs",
     ),
     "dyknow.models": (
         "base",

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from dyknow.align import methods, requests, session
+from dyknow.align import jobs as jobs_
+from dyknow.align import methods, requests
 from dyknow.align.base import Operation
 from dyknow.commands.asking import find_run
 from dyknow.commands.common import (
@@ -190,7 +191,7 @@ def curve(
     run = editable(name, places)
     whole = job_of(method, run, as_of, known_at, chosen._replace(limit=None), places)
     numbers = [_count(text, len(whole.requests)) for text in counts]
-    jobs = session.curve(whole, numbers, range(chosen.seed, chosen.seed + seeds))
+    jobs = jobs_.curve(whole, numbers, range(chosen.seed, chosen.seed + seeds))
     done = perform(jobs, as_of, chosen, places, whole=False)
     with results_of(places) as connection:
         show_edits(connection, "curve", iso([as_of])[0], known_at, "match", "latest", [one.id for one in done], form)

@@ -11,7 +11,8 @@ from typing import Any, Final, NamedTuple
 import click
 
 from dyknow import benchmark as benchmarks
-from dyknow.align import methods, requests, session
+from dyknow.align import jobs as jobs_
+from dyknow.align import methods, requests
 from dyknow.align.base import EditRequest, Settings
 from dyknow.align.documents import read_documents
 from dyknow.benchmark import Benchmark
@@ -98,7 +99,7 @@ def job_of(
     *,
     found: Sequence[EditRequest] | None = None,
     since: Day | None = None,
-) -> session.Job:
+) -> jobs_.Job:
     """Return what is to be edited, and how.
 
     Args:
@@ -119,8 +120,8 @@ def job_of(
         found = requests.load(chosen.requests)
     if found is None:
         found = planned(run, as_of, known_at, places, operation=chosen.operation)
-    kept = session.subset(found, min(chosen.limit, len(found)), chosen.seed) if chosen.limit else tuple(found)
-    return session.Job(
+    kept = jobs_.subset(found, min(chosen.limit, len(found)), chosen.seed) if chosen.limit else tuple(found)
+    return jobs_.Job(
         method,
         row.function,
         Settings(chosen.preset, chosen.seed, chosen.options),
@@ -136,7 +137,7 @@ def job_of(
 
 
 def perform(
-    jobs: Sequence[session.Job],
+    jobs: Sequence[jobs_.Job],
     as_of: Day,
     chosen: Chosen,
     places: Places,
@@ -165,15 +166,15 @@ def perform(
         if delta is not None and methods.method(job.method).changes != "weights":
             message = f"The method {job.method} changes no weights, so there is nothing to save."
             raise UsageError(message, hint="Leave --delta out.")
-        name = session.run_id(job, whole)
-        standing = session.standing(places.runs / name, job)
+        name = jobs_.run_id(job, whole)
+        standing = jobs_.standing(places.runs / name, job)
         if standing is not None and delta is None:
             note(f"Run {name} is there already.")
             done.append(standing)
             continue
         base = base or load_base(job.base)
         asking = _asking(base, job, places, chosen, whole=whole)
-        outcome = session.edit(base.model, _equipped(job, base, as_of, chosen, places), asking, name)
+        outcome = jobs_.edit(base.model, _equipped(job, base, as_of, chosen, places), asking, name)
         changed = getattr(outcome.aligned, "delta", None)
         if delta is not None and changed is not None:
             changed.save(delta)
@@ -182,7 +183,7 @@ def perform(
     return done
 
 
-def _equipped(job: session.Job, base: Base, as_of: Day, chosen: Chosen, places: Places) -> session.Job:
+def _equipped(job: jobs_.Job, base: Base, as_of: Day, chosen: Chosen, places: Places) -> jobs_.Job:
     documents = None if chosen.documents is None else read_documents(chosen.documents)
     given = methods.knowledge(
         places.named(str(job.known_at)), base.benchmark, job.requests, as_of, prefix=base.prefix, documents=documents
@@ -190,10 +191,10 @@ def _equipped(job: session.Job, base: Base, as_of: Day, chosen: Chosen, places: 
     return replace(job, equipped=methods.equipped(job.method, job.settings, given))
 
 
-def _asking(base: Base, job: session.Job, places: Places, chosen: Chosen, *, whole: bool) -> session.Asking:
+def _asking(base: Base, job: jobs_.Job, places: Places, chosen: Chosen, *, whole: bool) -> jobs_.Asking:
     asked, prefix = base.benchmark, base.prefix
-    edited = session.edited_questions(job.requests, asked, prefix)
-    return session.Asking(
+    edited = jobs_.edited_questions(job.requests, asked, prefix)
+    return jobs_.Asking(
         asked,
         asked.questions(prefix) if whole else edited,
         places.runs,
