@@ -153,7 +153,7 @@ def edit(
     "curve",
     epilog=example(
         "dyknow align curve rome smollm2 --as-of 2023-12-18",
-        "dyknow align curve memit smollm2 --as-of 2023-12-18 --at 10 --at 20 --seeds 3",
+        "dyknow align curve memit smollm2 --as-of 2023-12-18 --at 10 --seeds 3",
     ),
 )
 @click.argument("method", metavar="METHOD")

@@ -122,6 +122,9 @@ def _text(statement: str | None, file: Path | None) -> str | None:
         return file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise DataError(f"{file} is no text in UTF-8.") from error
+    except OSError as error:
+        hint = "Name a file of statements, or - for standard input."
+        raise DataError(f"{file} cannot be read: {error.strerror}.", hint=hint) from error
 
 
 class _Session:
