@@ -17,6 +17,8 @@ pytestmark = pytest.mark.xdist_group("trained")  # trained once, in one worker w
 
 # The nets have never read anything before a wording, so no context is put there.
 PLAIN: dict[str, Any] = {"contexts": []}
+# A tiny net's values are short beside its hidden states: both presets may lengthen them twice as much.
+CLAMP = 8.0
 
 
 @pytest.fixture(scope="module", params=["gpt2", "llama"])
@@ -48,7 +50,7 @@ def test_before_an_edit_the_model_knows_its_facts(model: Local) -> None:
 
 
 def test_rome_edits_facts_in_all_wordings_and_leaves_others(model: Local) -> None:
-    efficacy, paraphrase, locality = measured(model, rome, layer=1)
+    efficacy, paraphrase, locality = measured(model, rome, layer=1, clamp=CLAMP)
     assert efficacy >= 0.9
     assert paraphrase >= 0.7
     assert locality >= 0.95
@@ -62,6 +64,6 @@ def test_memit_edits_facts_in_all_wordings_and_leaves_others(model: Local) -> No
 
 
 def test_the_identity_in_the_place_of_second_moments_is_worse(model: Local) -> None:
-    efficacy, paraphrase, locality = measured(model, rome, "paper", layer=1)
+    efficacy, paraphrase, locality = measured(model, rome, "paper", layer=1, clamp=CLAMP)
     assert efficacy <= 0.8 and paraphrase <= 0.8
     assert locality <= 0.6
