@@ -38,6 +38,7 @@ def test_agreement_with_the_corrected_labels(labels: Path) -> None:
     assert matching.agreement(texts, matching.study).verdicts < found.verdicts
 
 
+@pytest.mark.slow
 def test_the_cutoffs_are_what_cross_validation_chooses(labels: Path) -> None:
     texts = matching.labelled(labels)
     subjects = frozenset(text.asked.subject for text in texts)

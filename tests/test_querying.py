@@ -373,7 +373,7 @@ class Screen:
 
     def until(self, text: str) -> None:
         while text not in self._seen:
-            ready, _, _ = select.select([self._terminal], [], [], 100)
+            ready, _, _ = select.select([self._terminal], [], [], 300)  # a busy machine is slow
             assert ready, f"{text!r} did not come after {self._seen!r}"
             self._seen += os.read(self._terminal, 4096).decode(errors="replace")
         self._seen = self._seen.split(text, 1)[1]
