@@ -2,8 +2,8 @@
 
 import shutil
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -241,15 +241,28 @@ def _interruptible(connection: duckdb.DuckDBPyConnection, statement: str, values
         QueryError: DuckDB refused it.
         KeyboardInterrupt: it was stopped; the connection can be used on.
     """
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(results.run_sql, connection, statement, values)
+    outcome: list[results.Table | Exception] = []
+
+    def work() -> None:
         try:
-            return running.result()
-        except KeyboardInterrupt:
-            while not running.done():  # it may not have begun when the first call came
-                connection.interrupt()
-                wait([running], timeout=0.1)
-            raise
+            outcome.append(results.run_sql(connection, statement, values))
+        except Exception as error:  # noqa: BLE001 -- raised again below
+            outcome.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    try:
+        thread.start()
+        while thread.is_alive():
+            thread.join(0.1)
+    except KeyboardInterrupt:  # perhaps within start(): then the thread may be about to begin
+        while thread.is_alive():
+            connection.interrupt()
+            thread.join(0.1)
+        raise
+    [found] = outcome
+    if isinstance(found, Exception):
+        raise found
+    return found
 
 
 def _columns() -> int:
