@@ -346,7 +346,7 @@ def at_a_terminal(here: Path, tmp_path: Path) -> Iterator["Screen"]:
             os.close(ours)
 
 
-@pytest.mark.slow  # a signal that comes in the moment before a statement begins can be lost
+@pytest.mark.slow  # on a busy machine the statement has been seen to run on; why is not known
 def test_at_a_terminal_ctrl_c_stops_a_statement_and_lines_are_kept(at_a_terminal: "Screen", tmp_path: Path) -> None:
     screen = at_a_terminal
     screen.until("dyknow> ")

@@ -345,7 +345,7 @@ class _Server:
             raise Fault(f"answered without an answer in it ({type(error).__name__})") from None
 
     async def _sent(self, call: Any) -> dict[str, Any]:  # noqa: ANN401
-        return await send(self._dialect.library(), call, self._model._options.deadline_s, self._key)
+        return await send(self._dialect.package(), call, self._model._options.deadline_s, self._key)
 
 
 def load_openai(target: str, options: Options) -> Remote:
@@ -380,7 +380,7 @@ def load_anthropic(target: str, options: Options) -> Remote:
 
 def _loaded(kind: str, target: str, options: Options) -> Remote:
     dialect = DIALECTS[kind]
-    dialect.library()
+    dialect.package()
     model = Remote(dialect, target, options)
     model.info()
     return model

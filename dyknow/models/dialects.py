@@ -94,7 +94,7 @@ class Dialect(Protocol):
         """The environment variable of the key for those."""
         ...
 
-    def library(self) -> Any:  # noqa: ANN401
+    def package(self) -> Any:  # noqa: ANN401
         """Return the client's module, or raise a ModelError that says how to install it."""
         ...
 
@@ -126,13 +126,13 @@ class OpenAi:
     maker: Final = "https://api.openai.com/v1"
     variable: Final = "OPENAI_API_KEY"
 
-    def library(self) -> Any:  # noqa: ANN401
+    def package(self) -> Any:  # noqa: ANN401
         """Return the client's module."""
         return _need("openai")
 
     def client(self, address: str, key: Key, deadline_s: float) -> Any:  # noqa: ANN401
         """Return a client that neither retries nor follows redirects."""
-        openai = self.library()
+        openai = self.package()
         http = openai.DefaultAsyncHttpxClient(**_transport(address))
         client = openai.AsyncOpenAI(
             api_key=key.value, base_url=address, max_retries=0, timeout=deadline_s, http_client=http
@@ -206,13 +206,13 @@ class Anthropic:
     maker: Final = "https://api.anthropic.com"
     variable: Final = "ANTHROPIC_API_KEY"
 
-    def library(self) -> Any:  # noqa: ANN401
+    def package(self) -> Any:  # noqa: ANN401
         """Return the client's module."""
         return _need("anthropic")
 
     def client(self, address: str, key: Key, deadline_s: float) -> Any:  # noqa: ANN401
         """Return a client that neither retries nor follows redirects."""
-        anthropic = self.library()
+        anthropic = self.package()
         http = anthropic.DefaultAsyncHttpxClient(**_transport(address))
         # The client writes "/v1" itself.
         base = address.removesuffix("/v1")
