@@ -8,7 +8,7 @@ Inside, again upward only: ``triples`` (rows to N-Triples), ``reading`` (N-Tripl
 """
 
 from kg.snapshot.compare import By, Change, ChangeKind, Clock, IdFate, diff, tally
-from kg.snapshot.files import Snapshot, choose, find_snapshots, load, local_folder, take, verify
+from kg.snapshot.files import Snapshot, choose, find_snapshots, load, local_folder, take, take_in_parts, verify
 from kg.snapshot.reading import Statement
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "load",
     "local_folder",
     "take",
+    "take_in_parts",
     "tally",
     "verify",
 ]

@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import heapq
 import io
 import os
 import re
@@ -9,10 +10,12 @@ import shutil
 import tempfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import chain, groupby, islice
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from kg.dates import Day, format_day, parse_day
 from kg.errors import SnapshotError, UsageError
@@ -20,9 +23,10 @@ from kg.resources import shipped_snapshots
 from kg.snapshot import manifest as manifests
 from kg.snapshot.reading import Statement, read_graph
 from kg.snapshot.triples import ntriples
-from kg.sources import Source
+from kg.sources import Row, Source
 
 _STATEMENTS: Final = "statements.nt.gz"
+_LINES: Final = 10_000
 _IS_DATE: Final = re.compile(r"-?\d{4,}-\d\d-\d\d")
 
 
@@ -161,27 +165,92 @@ def take(source: Source, folder: Path, date: Day | None = None, known: str | Non
         DataError: a row is malformed.
         SnapshotError: the folder already has a snapshot of that date; it is left as it is.
     """
+    target, day = _target(source, folder, date)
+    data = ntriples(source.rows, source.triples)
+    packed = _gzip(data)
+    manifest = manifests.build(source, day=day, known=known or source.known, data=data, packed=packed)
+    with _beside(target) as beside:
+        _write(beside / _STATEMENTS, packed)
+        _write(beside / manifests.NAME, manifests.render(manifest))
+    return Snapshot(target.name, target, manifest)
+
+
+def take_in_parts(
+    source: Source,
+    parts: Iterable[Sequence[Row]],
+    folder: Path,
+    date: Day | None = None,
+    known: str | None = None,
+) -> Snapshot:
+    """Freeze rows that come in parts as ``folder/DATE``, holding one part in memory: the same bytes as `take`.
+
+    Args:
+        source: what a manifest says of them, and triples of no single statement; its own rows are not looked at.
+        parts: the rows, all those of a fact in one part.
+        folder: as in `take`, like the two below. It needs room for the uncompressed triples until they are merged.
+        date: the day the snapshot shows.
+        known: how the date is known.
+
+    Raises:
+        UsageError: neither names a date.
+        DataError: a row is malformed, or a fact comes in two parts.
+        SnapshotError: the folder already has a snapshot of that date; it is left as it is.
+    """
+    target, day = _target(source, folder, date)
+    tally = manifests.Tally(day)
+    with _beside(target) as beside, tempfile.TemporaryDirectory(prefix=".parts-", dir=folder) as spilled:
+        sorted_parts = []
+        for number, rows in enumerate(chain(parts, [()])):
+            tally.add(rows)
+            sorted_parts.append(Path(spilled) / str(number))
+            sorted_parts[-1].write_bytes(ntriples(rows, () if rows else source.triples))
+        written = _merge(sorted_parts, beside / _STATEMENTS)
+        manifest = manifests.assemble(source, tally, written, known)
+        _write(beside / manifests.NAME, manifests.render(manifest))
+    return Snapshot(target.name, target, manifest)
+
+
+def _merge(parts: Sequence[Path], path: Path) -> manifests.Written:
+    """Write the lines of sorted files as one sorted, gzipped file without repetition."""
+    digest, lines, length = hashlib.sha256(), 0, 0
+    with ExitStack() as opened, path.open("wb") as file, _packing(file) as packed:
+        merged = heapq.merge(*(opened.enter_context(part.open("rb")) for part in parts))
+        distinct = (line for line, _ in groupby(merged))
+        while block := list(islice(distinct, _LINES)):
+            data = b"".join(block)
+            lines, length = lines + len(block), length + len(data)
+            digest.update(data)
+            packed.write(data)
+    with path.open("rb+") as whole:
+        file_digest = hashlib.file_digest(whole, "sha256")
+        os.fsync(whole.fileno())
+    return manifests.Written(lines, length, digest.hexdigest(), file_digest.hexdigest())
+
+
+def _target(source: Source, folder: Path, date: Day | None) -> tuple[Path, Day]:
+    """Return where a snapshot goes, and the day it shows."""
     if (day := source.date if date is None else date) is None:
         raise UsageError("The source does not say which day it shows.", hint="Give the date.")
     target = folder / format_day(day)
     if target.exists():
         raise _exists(target)
-    data = ntriples(source.rows, source.triples)
-    packed = _gzip(data)
-    manifest = manifests.build(source, day=day, known=known or source.known, data=data, packed=packed)
     folder.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=folder))
+    return target, day
+
+
+@contextmanager
+def _beside(target: Path) -> Iterator[Path]:
+    """Yield a folder beside the target, which takes its place when all went well."""
+    beside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
         beside.chmod(0o755)
-        _write(beside / _STATEMENTS, packed)
-        _write(beside / manifests.NAME, manifests.render(manifest))
+        yield beside
         try:
             beside.rename(target)
         except OSError as error:
             raise _exists(target) from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
-    return Snapshot(target.name, target, manifest)
 
 
 def _exists(target: Path) -> SnapshotError:
@@ -198,9 +267,13 @@ def _write(path: Path, data: bytes) -> None:
 def _gzip(data: bytes) -> bytes:
     """Compress without name and time, so that the same bytes stay the same."""
     packed = io.BytesIO()
-    with gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=packed, mtime=0) as file:
+    with _packing(packed) as file:
         file.write(data)
     return packed.getvalue()
+
+
+def _packing(file: IO[bytes]) -> gzip.GzipFile:
+    return gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=file, mtime=0)
 
 
 def verify(snapshot: Snapshot | Path) -> list[str]:

@@ -7,12 +7,13 @@ import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
 from kg.dates import Day, format_day
-from kg.errors import SnapshotError
+from kg.errors import DataError, SnapshotError
 from kg.snapshot.triples import in_order, row_fact
 from kg.sources import Row, Source
 from kg.terms import EndKind
@@ -22,33 +23,76 @@ NAME: Final = "manifest.json"
 LICENCE: Final = "CC0-1.0: the facts are Wikidata's"
 
 
+@dataclass(frozen=True)
+class Written:
+    """What was written of the N-Triples of a snapshot.
+
+    Attributes:
+        triples: How many lines they have.
+        bytes: Their length.
+        digest: SHA-256 of them.
+        file_digest: SHA-256 of the gzipped file.
+    """
+
+    triples: int
+    bytes: int
+    digest: str
+    file_digest: str
+
+
+@dataclass
+class Tally:
+    """What a manifest says of the facts; rows are added in parts, each fact whole in one of them."""
+
+    day: Day
+    coverage: dict[str, dict[str, Any]] = field(default_factory=dict)
+    properties: Counter[str] = field(default_factory=Counter)
+    flags: list[dict[str, str]] = field(default_factory=list)
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Count the rows of some facts.
+
+        Raises:
+            DataError: one of the facts was counted before.
+        """
+        by_fact: dict[str, list[Row]] = defaultdict(list)
+        for row in in_order(rows):
+            by_fact[row_fact(row)].append(row)
+        for fact, own in by_fact.items():
+            if fact in self.coverage:
+                raise DataError(f"The rows of {fact} come in two parts.", hint="Give those of a fact together.")
+            self.coverage[fact] = _coverage(own)
+            self.properties.update(row.property for row in own)
+            self.flags += _flags(fact, own, self.day)
+
+
 def build(source: Source, *, day: Day, known: str | None, data: bytes, packed: bytes) -> dict[str, Any]:
     """Return the manifest of the N-Triples ``data``, gzipped as ``packed``, that the rows of a source give."""
-    rows = in_order(source.rows)
-    by_fact: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        by_fact[row_fact(row)].append(row)
+    tally = Tally(day)
+    tally.add(source.rows)
+    digests = hashlib.sha256(data).hexdigest(), hashlib.sha256(packed).hexdigest()
+    return assemble(source, tally, Written(data.count(b"\n"), len(data), *digests), known)
+
+
+def assemble(source: Source, tally: Tally, written: Written, known: str | None) -> dict[str, Any]:
+    """Return the manifest of what was counted and written; the rows of the source itself are not looked at."""
     manifest = {
         "format": FORMAT,
-        "date": format_day(day),
+        "date": format_day(tally.day),
         "known": known or source.known,
         "source": {"name": source.name, "description": source.description, "dropped": list(source.dropped)},
         "licence": LICENCE,
-        "coverage": {fact: _coverage(own) for fact, own in sorted(by_fact.items())},
+        "coverage": dict(sorted(tally.coverage.items())),
         "counts": {
-            "facts": len(by_fact),
-            "statements": len(rows),
-            "triples": data.count(b"\n"),
-            "properties": dict(sorted(Counter(row.property for row in rows).items())),
+            "facts": len(tally.coverage),
+            "statements": tally.properties.total(),
+            "triples": written.triples,
+            "properties": dict(sorted(tally.properties.items())),
         },
-        "flags": [flag for fact, own in sorted(by_fact.items()) for flag in _flags(fact, own, day)],
+        "flags": sorted(tally.flags, key=lambda flag: flag["fact"]),  # stable: a fact's own stay as they were found
         "notes": list(source.notes),
         **({"provenance": dict(source.provenance)} if source.provenance else {}),
-        "statements": {
-            "digest": hashlib.sha256(data).hexdigest(),
-            "bytes": len(data),
-            "file_digest": hashlib.sha256(packed).hexdigest(),
-        },
+        "statements": {"digest": written.digest, "bytes": written.bytes, "file_digest": written.file_digest},
         "tool": _tool(),
     }
     return manifest | {"checksum": _checksum(manifest)}

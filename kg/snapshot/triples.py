@@ -92,6 +92,11 @@ def subject_iri(row: Row) -> str:
     return WD + row.subject_id if row.subject_id else entity_iri(row.subject)
 
 
+def field_triples(row: Row, statement: str) -> Triples:
+    """Yield Wikidata's model of the statement of this IRI, made of the fields of a row."""
+    return _field_triples(row, statement, _iri(statement), _value_iri(row, statement))
+
+
 def _value_iri(row: Row, statement: str) -> str | None:
     """Return the IRI of a row's main value; None for "no value"."""
     if row.holder_unknown:
