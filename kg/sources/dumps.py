@@ -59,6 +59,8 @@ class Extracted(NamedTuple):
 
 
 Report = Callable[[Progress], None]
+Reader = Callable[[Path, Wanted], Generator[tuple[Block, Found]]]
+"""Reads a dump: yields the places of its blocks in the text, and what they hold, in the dump's order."""
 
 
 def extract(
@@ -67,6 +69,7 @@ def extract(
     out: Path,
     *,
     workers: int | None = None,
+    reader: Reader | None = None,
     progress: Report | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Extracted:
@@ -81,6 +84,7 @@ def extract(
         wanted: what is kept.
         out: the file to write; its folder is made where it is missing.
         workers: processes that read; None: one for each core, one alone for a small file.
+        reader: what reads in their stead, e.g. `kg.sources.spark.reader`.
         progress: called a few times a second, and at the end.
         clock: seconds from any start.
 
@@ -90,7 +94,7 @@ def extract(
         DyknowError: a process that read was ended from outside.
     """
     with _beside(out) as file:
-        return _read(path, wanted, workers, _Meter(progress, clock), file.write)
+        return _read(path, wanted, reader or _processes(workers), _Meter(progress, clock), file.write)
 
 
 def entities(out: Path) -> Iterator[Entity]:
@@ -110,6 +114,7 @@ def named_in(
     *,
     extra: Collection[str] = ("P31", "P570"),
     workers: int | None = None,
+    reader: Reader | None = None,
     progress: Report | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> dict[str, Entity]:
@@ -123,6 +128,7 @@ def named_in(
         ids: of the wanted entities.
         extra: properties whose statements are kept.
         workers: as for ``extract``.
+        reader: as for ``extract``.
         progress: as for ``extract``.
         clock: as for ``extract``.
 
@@ -134,7 +140,7 @@ def named_in(
         return {}
     kept: list[bytes] = []
     wanted = Wanted(subjects=frozenset(ids), extra=frozenset(extra))
-    _read(path, wanted, workers, _Meter(progress, clock), kept.append)
+    _read(path, wanted, reader or _processes(workers), _Meter(progress, clock), kept.append)
     lines = (line for part in kept for line in part.splitlines())
     return {entity.id: entity for line in lines for entity in read_entities(orjson.loads(line), (), str(path))}
 
@@ -142,15 +148,12 @@ def named_in(
 # Reading as a whole: blocks go out, findings come back in the dump's order.
 
 
-def _read(
-    path: Path, wanted: Wanted, workers: int | None, meter: "_Meter", sink: Callable[[bytes], object]
-) -> Extracted:
+def _read(path: Path, wanted: Wanted, reader: Reader, meter: "_Meter", sink: Callable[[bytes], object]) -> Extracted:
     if not wanted.properties and not wanted.subjects:
         raise UsageError("Nothing is asked for of the dump.", hint="Name a property, e.g. P6, or a subject.")
     before = _stat(path)
-    count = workers or _workers(path, before.st_size)
     shape, text, taken, revision = _Shape(str(path)), 0, 0, 0
-    with closing(_findings(path, wanted, count)) as findings:
+    with closing(reader(path, wanted)) as findings:
         for block, found in findings:
             shape.add(found)
             sink(found.kept)
@@ -178,6 +181,11 @@ def _workers(path: Path, size: int) -> int:
         inflates_by_itself = file.read(3) == b"BZh"
     # Threads that undo bzip2 need no interpreter and take all cores; what they give, one process reads beside them.
     return 1 if inflates_by_itself and cores() <= _FEW_CORES else min(cores(), _MOST_WORKERS)
+
+
+def _processes(workers: int | None) -> Reader:
+    """Return what reads a dump on this machine."""
+    return lambda path, wanted: _findings(path, wanted, workers or _workers(path, path.stat().st_size))
 
 
 def _findings(path: Path, wanted: Wanted, workers: int) -> Generator[tuple[Block, Found]]:

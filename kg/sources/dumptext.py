@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Generator
 from contextlib import closing
 from pathlib import Path
-from typing import IO, Final, NamedTuple, Protocol
+from typing import IO, Final, Literal, NamedTuple, Protocol
 
 from kg.errors import DataError
 
@@ -32,18 +32,37 @@ class _Inflater(Protocol):
     def decompress(self, data: bytes, /) -> bytes: ...
 
 
-def blocks_of(file: IO[bytes], path: Path) -> Generator[Block]:
-    """Yield the parts of a dump; what kind of file it is its first bytes say."""
+Kind = Literal["gzip", "bzip2", "zstd", "plain"]
+
+
+def kind_of(file: IO[bytes], path: Path) -> Kind:
+    """Return what kind of file a dump is, which its first bytes say.
+
+    Raises:
+        DataError: it is none.
+    """
     start = file.read(4)
     file.seek(0)
     if start.startswith(b"\x1f\x8b"):
-        return _cut(_gzip(file, str(path)), str(path))
+        return "gzip"
     if start.startswith(b"BZh"):
-        return _cut(_bzip2(file, path), str(path))
+        return "bzip2"
     if start == b"\x28\xb5\x2f\xfd" or (start[1:] == b"\x2a\x4d\x18" and start[0] >> 4 == 5):  # or a skippable frame
-        return _cut(_zstd(file, str(path)), str(path))
+        return "zstd"
     if start[:1] not in b" \t\r\n[{" and not start.startswith(BOM):
         raise DataError(f"{path} is no dump: it starts with {start!r}.", hint="Give a .json, .gz, .bz2 or .zst file.")
+    return "plain"
+
+
+def blocks_of(file: IO[bytes], path: Path) -> Generator[Block]:
+    """Yield the parts of a dump, of whatever kind."""
+    kind = kind_of(file, path)
+    if kind == "gzip":
+        return _cut(_gzip(file, str(path)), str(path))
+    if kind == "bzip2":
+        return _cut(_bzip2(file, path), str(path))
+    if kind == "zstd":
+        return _cut(_zstd(file, str(path)), str(path))
     return _ranges(path.stat().st_size)
 
 
@@ -97,11 +116,11 @@ def _streams(
         stream = inflater()
         while not stream.eof:
             if not data:
-                raise _cut_off(name, file.tell())
+                raise cut_off(name, file.tell())
             try:
                 piece = stream.decompress(data)
             except error as reason:
-                raise _damaged(name, file.tell(), reason) from None
+                raise damaged(name, file.tell(), reason) from None
             yield piece, file.tell()
             data = b"" if stream.eof else file.read(_FEED)
         data = _unpadded(file, stream.unused_data)
@@ -124,8 +143,8 @@ def _bzip2(file: IO[bytes], path: Path) -> Generator[tuple[bytes, int]]:
         end = -(-reader.tell_compressed() // 8)
     except (RuntimeError, ValueError, ArithmeticError, LookupError) as reason:
         if "End of file" in str(reason):
-            raise _cut_off(str(path), path.stat().st_size) from None
-        raise _damaged(str(path), reader.tell_compressed() // 8, reason) from None
+            raise cut_off(str(path), path.stat().st_size) from None
+        raise damaged(str(path), reader.tell_compressed() // 8, reason) from None
     finally:
         reader.close()
     _check_rest(file, str(path), end)
@@ -137,14 +156,16 @@ def _check_rest(file: IO[bytes], name: str, end: int) -> None:
 
     file.seek(end)
     if any(piece for piece, _ in _streams(file, name, bz2.BZ2Decompressor, OSError)):
-        raise _damaged(name, end, ValueError("a stream was passed over"))
+        raise damaged(name, end, ValueError("a stream was passed over"))
 
 
-def _cut_off(name: str, place: int) -> DataError:
+def cut_off(name: str, place: int) -> DataError:
+    """Return the error for a compressed file that ends too early."""
     return DataError(f"{name} is cut off: it ends at byte {place} inside its compressed stream.", hint=AGAIN)
 
 
-def _damaged(name: str, place: int, reason: Exception) -> DataError:
+def damaged(name: str, place: int, reason: Exception) -> DataError:
+    """Return the error for a compressed file that cannot be undone, or fails its checksum."""
     return DataError(f"{name} is damaged before byte {place}: {reason}.", hint=AGAIN)
 
 
