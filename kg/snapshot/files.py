@@ -1,4 +1,4 @@
-"""Snapshots as folders: taken, found, chosen, verified."""
+"""Snapshots as folders, and inside a series: taken, found, chosen, verified, packed."""
 
 import gzip
 import hashlib
@@ -22,11 +22,14 @@ from kg.errors import SnapshotError, UsageError
 from kg.resources import shipped_snapshots
 from kg.snapshot import manifest as manifests
 from kg.snapshot.reading import Statement, read_graph
+from kg.snapshot.segments import SUFFIX
+from kg.snapshot.series import FOLDER, Series, append, open_series
 from kg.snapshot.triples import ntriples
 from kg.sources import Row, Source
 
 _STATEMENTS: Final = "statements.nt.gz"
 _LINES: Final = 10_000
+_BLOCK: Final = 1 << 20
 _IS_DATE: Final = re.compile(r"-?\d{4,}-\d\d-\d\d")
 
 
@@ -88,6 +91,27 @@ class Snapshot:
             )
         return data
 
+    def blocks(self) -> Iterator[bytes]:
+        """Yield the uncompressed N-Triples in pieces, so that they need not be in memory as a whole.
+
+        Raises:
+            SnapshotError: as `read_statements`; what is wrong may show only after the last piece.
+        """
+        digest = hashlib.sha256()
+        try:
+            with gzip.open(self.statements_path) as file:
+                while block := file.read(_BLOCK):
+                    digest.update(block)
+                    yield block
+        except (OSError, EOFError, ValueError, zlib.error) as error:
+            raise SnapshotError(
+                f"{self.statements_path} cannot be read: {error}", hint=f"dyknow snapshot verify {self.id}"
+            ) from error
+        if digest.hexdigest() != self.digest:
+            raise SnapshotError(
+                f"{self.statements_path} does not have the digest its manifest names.", hint="Take or fetch it again."
+            )
+
     def statements(self) -> list[Statement]:
         """Return its statements, sorted by fact, holder and start.
 
@@ -97,17 +121,73 @@ class Snapshot:
         return read_graph(self.read_statements())
 
 
+@dataclass(frozen=True)
+class Packed(Snapshot):
+    """A snapshot inside a series; its path is its segment, and its lines come from that one and those before it.
+
+    Attributes:
+        series: Where it lies.
+    """
+
+    series: Series
+
+    @property
+    def place(self) -> int:
+        """Which of the series' snapshots it is, counted from 0."""
+        return self.series.place(self.id)
+
+    def blocks(self) -> Iterator[bytes]:
+        """Yield the N-Triples in pieces; see `Snapshot.blocks`."""
+        return self.series.blocks(self.place)
+
+    def read_statements(self) -> bytes:
+        """Return the N-Triples.
+
+        Raises:
+            SnapshotError: a segment is damaged.
+        """
+        return b"".join(self.blocks())
+
+
+def _in_series(series: Series) -> list[Packed]:
+    """Return the snapshots of a series; what grows with their facts is read when it is asked for."""
+
+    def packed(place: int) -> Packed:
+        path = series.segments[place].path
+        return Packed(
+            series.dates[place],
+            path,
+            manifests.Partly(series.about(place), lambda: manifests.parse(series.manifest(place), path)),
+            series,
+        )
+
+    return [packed(place) for place in range(len(series.segments))]
+
+
+def _segment(path: Path) -> Path:
+    """Return where a series would have the snapshot that is not in a folder of its own."""
+    return path.parent / FOLDER / (path.name + SUFFIX)
+
+
+def whereabouts(folder: Path, day: Day) -> Path | None:
+    """Return where snapshots have that of a day, a folder of its own or a segment; None where they have none."""
+    path = folder / format_day(day)
+    return next((found for found in (path, _segment(path)) if found.exists()), None)
+
+
 def local_folder() -> Path:
     """Return the folder for snapshots: ``$DYKNOW_SNAPSHOTS``, else ``snapshots`` where the call is made."""
     return Path(os.environ.get("DYKNOW_SNAPSHOTS") or "snapshots")
 
 
 def load(path: Path) -> Snapshot:
-    """Return the snapshot in a folder.
+    """Return the snapshot in a folder ``DATE``; where there is no such folder, that of the series beside it.
 
     Raises:
         SnapshotError: there is none, or its manifest is damaged.
     """
+    if not path.exists() and _segment(path).exists() and (series := open_series(path.parent / FOLDER)):
+        return _in_series(series)[series.place(path.name)]
     return Snapshot(path.name, path, manifests.read(path))
 
 
@@ -119,16 +199,23 @@ def find_snapshots(folder: Path | None = None) -> list[Snapshot]:
     """
     found: dict[str, Snapshot] = {}
     for place in (folder or local_folder(), shipped_snapshots()):
-        for path in sorted(place.iterdir()) if place.is_dir() else ():
-            if not (_IS_DATE.fullmatch(path.name) and path.is_dir()):
-                continue
-            snapshot = load(path)
+        for snapshot in _of_folder(place):
             first = found.setdefault(snapshot.id, snapshot)
             if first.digest != snapshot.digest:
                 raise SnapshotError(
-                    f"{first.path} and {path} are two different snapshots of one date.", hint=f"Move {first.path} away."
+                    f"{first.path} and {snapshot.path} are two different snapshots of one date.",
+                    hint=f"Move {first.path} away.",
                 )
     return sorted(found.values(), key=lambda snapshot: snapshot.date)
+
+
+def _of_folder(folder: Path) -> Iterator[Snapshot]:
+    """Yield the snapshots of one folder, those in folders of their own first."""
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if _IS_DATE.fullmatch(path.name) and path.is_dir():
+            yield load(path)
+    if series := open_series(folder / FOLDER):
+        yield from _in_series(series)
 
 
 def choose(snapshots: Sequence[Snapshot], as_of: Day, known_at: str | None = None) -> Snapshot:
@@ -231,11 +318,10 @@ def _target(source: Source, folder: Path, date: Day | None) -> tuple[Path, Day]:
     """Return where a snapshot goes, and the day it shows."""
     if (day := source.date if date is None else date) is None:
         raise UsageError("The source does not say which day it shows.", hint="Give the date.")
-    target = folder / format_day(day)
-    if target.exists():
-        raise _exists(target)
+    if there := whereabouts(folder, day):
+        raise _exists(there)
     folder.mkdir(parents=True, exist_ok=True)
-    return target, day
+    return folder / format_day(day), day
 
 
 @contextmanager
@@ -282,6 +368,13 @@ def verify(snapshot: Snapshot | Path) -> list[str]:
     The manifest is read again; its own checksum, the compressed bytes, the digest of the triples, their order and all
     counts are checked.
     """
+    if isinstance(snapshot, Path) and not snapshot.exists() and _segment(snapshot).exists():
+        try:
+            snapshot = load(snapshot)
+        except SnapshotError as error:
+            return [error.message]
+    if isinstance(snapshot, Packed):
+        return _verify_packed(snapshot)
     path = snapshot if isinstance(snapshot, Path) else snapshot.path
     file = path / _STATEMENTS
     try:
@@ -300,6 +393,22 @@ def verify(snapshot: Snapshot | Path) -> list[str]:
         return [*problems, f"{file}: its triples are not those the manifest names: their SHA-256 differs."]
     except (OSError, EOFError, ValueError, zlib.error) as error:
         return [*problems, f"{file} cannot be read: {error}."]
+
+
+def _verify_packed(snapshot: Packed) -> list[str]:
+    if problems := snapshot.series.problems(snapshot.place):
+        return problems
+    try:
+        manifest = manifests.parse(snapshot.series.manifest(snapshot.place), snapshot.path)
+        data = snapshot.read_statements()
+    except SnapshotError as error:
+        return [error.message]
+    problems = [f"{snapshot.path}: {problem}" for problem in _miscounts(data, manifest)]
+    if manifest["date"] != snapshot.id or manifest["statements"]["digest"] != hashlib.sha256(data).hexdigest():
+        problems.append(f"{snapshot.path}: its triples are not those the manifest names.")
+    if snapshot.series.about(snapshot.place) != {key: manifest[key] for key in manifests.QUICK}:
+        problems.append(f"{snapshot.path}: its index does not say what its manifest says.")
+    return problems
 
 
 def _miscounts(data: bytes, manifest: Mapping[str, Any]) -> Iterator[str]:
@@ -329,3 +438,70 @@ def _coverage(statements: Sequence[Statement]) -> dict[str, dict[str, Any]]:
         fact: {"history": "full" if whole else "extract", "statements": number}
         for (fact, whole), number in numbers.items()
     }
+
+
+def pack(snapshot: Snapshot, folder: Path) -> Packed:
+    """Append a snapshot to the series of a folder of snapshots, and return it as it lies there.
+
+    What it was packed from stays; `drop` takes it away. It is read back, so it is there byte for byte.
+
+    Raises:
+        SnapshotError: the series has another one of that date, or goes beyond it, or one of them is damaged.
+    """
+    place = folder / FOLDER
+    series = open_series(place)
+    if series is None or snapshot.id not in series.dates:
+        series = append(
+            place,
+            snapshot.id,
+            snapshot.blocks(),
+            manifest=manifests.render(snapshot.manifest),
+            about={key: snapshot.manifest[key] for key in manifests.QUICK},
+            digest=snapshot.digest,
+        )
+    packed = _in_series(series)[series.place(snapshot.id)]
+    if packed.digest != snapshot.digest or packed.manifest["checksum"] != snapshot.manifest["checksum"]:
+        raise SnapshotError(
+            f"{packed.path} and {snapshot.path} are two different snapshots of one date.",
+            hint=f"Move {snapshot.path} away.",
+        )
+    return packed
+
+
+def drop(snapshot: Snapshot, packed: Packed) -> None:
+    """Take away the folder of a snapshot that a series has too.
+
+    Raises:
+        SnapshotError: they are two different ones.
+    """
+    if isinstance(snapshot, Packed) or snapshot.digest != packed.digest:
+        raise SnapshotError(f"{packed.path} does not hold {snapshot.path}.", hint="Nothing was taken away.")
+    aside = snapshot.path.with_name(f".{snapshot.id}-packed")
+    snapshot.path.rename(aside)  # at once, so that nobody meets half a folder
+    shutil.rmtree(aside)
+
+
+def unpack(packed: Packed, folder: Path) -> Snapshot:
+    """Write a snapshot of a series as ``folder/DATE``, and return it; the series stays as it is.
+
+    Where another zlib compresses to other bytes than those its manifest knows, the manifest names the new ones.
+
+    Raises:
+        SnapshotError: the folder is there already, or the series is damaged.
+    """
+    target = folder / packed.id
+    if target.exists():
+        raise _exists(target)
+    folder.mkdir(parents=True, exist_ok=True)
+    manifest = dict(packed.manifest)
+    with _beside(target) as beside:
+        with (beside / _STATEMENTS).open("wb") as file:
+            with _packing(file) as stream:
+                stream.writelines(packed.blocks())
+            os.fsync(file.fileno())
+        with (beside / _STATEMENTS).open("rb") as file:
+            file_digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if file_digest != manifest["statements"]["file_digest"]:
+            manifest = manifests.renewed(manifest, file_digest)
+        _write(beside / manifests.NAME, manifests.render(manifest))
+    return Snapshot(target.name, target, manifest)

@@ -6,8 +6,9 @@ It ends with a checksum over all its other fields, so that a byte changed in it 
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
@@ -163,18 +164,66 @@ def read(folder: Path) -> dict[str, Any]:
     path = folder / NAME
     try:
         data = path.read_bytes()
-        manifest = json.loads(data)
     except FileNotFoundError as error:
         raise SnapshotError(f"{path} is missing.", hint="Take or fetch the snapshot again.") from error
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise _damaged(path, f"cannot be read: {error}") from error
+    manifest = parse(data, path)
+    if manifest["date"] != folder.name:
+        raise _damaged(path, f"is of {manifest['date']}, its folder of {folder.name}")
+    return manifest
+
+
+def parse(data: bytes, path: Path) -> dict[str, Any]:
+    """Return the manifest written in ``data``, which came from a file.
+
+    Raises:
+        SnapshotError: it does not match its own checksum.
+    """
+    try:
+        manifest = json.loads(data)
+    except ValueError as error:
         raise _damaged(path, f"cannot be read as JSON: {error}") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise _damaged(path, f"is not of format {FORMAT}")
     if manifest.get("checksum") != _checksum(manifest) or render(manifest) != data:
         raise _damaged(path, "does not match its own checksum")
-    if manifest["date"] != folder.name:
-        raise _damaged(path, f"is of {manifest['date']}, its folder of {folder.name}")
     return manifest
+
+
+def renewed(manifest: Mapping[str, Any], file_digest: str) -> dict[str, Any]:
+    """Return a manifest whose triples were compressed anew, to a file of this SHA-256."""
+    changed = dict(manifest) | {"statements": {**manifest["statements"], "file_digest": file_digest}}
+    return changed | {"checksum": _checksum(changed)}
+
+
+QUICK: Final = ("format", "date", "known", "source", "licence", "counts", "notes", "statements", "tool", "checksum")
+"""What does not grow with the facts."""
+
+
+class Partly(Mapping[str, Any]):
+    """A manifest of which what does not grow with the facts is at hand; the rest is read when it is asked for."""
+
+    def __init__(self, part: Mapping[str, Any], read: Callable[[], Mapping[str, Any]]) -> None:
+        self._part, self._read = part, read
+
+    @cached_property
+    def whole(self) -> Mapping[str, Any]:
+        """All of it.
+
+        Raises:
+            SnapshotError: it cannot be read.
+        """
+        return self._read()
+
+    def __getitem__(self, key: str) -> Any:  # noqa: ANN401 -- whatever JSON has there
+        return self._part[key] if key in self._part else self.whole[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.whole)
+
+    def __len__(self) -> int:
+        return len(self.whole)
 
 
 def _damaged(path: Path, problem: str) -> SnapshotError:
