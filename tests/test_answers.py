@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kg.answers import BEFORE_ALL_DAYS, AnswerSet, Timeline, answers, names, timeline
+from kg import standings
+from kg.answers import BEFORE_ALL_DAYS, AnswerSet, Timeline, answers, facts, names, timeline
 from kg.identity import Identity, load
 from kg.snapshot import Snapshot, find_snapshots
 from kg.store import Graph, open_store
@@ -112,12 +113,25 @@ def stored(table: Timeline, day: int, rule: Rule) -> set[tuple[object, ...]]:
     }
 
 
-@pytest.mark.parametrize(("rule", "count"), [(Rule.LATEST, 100), (Rule.STUDY, 20)])
-def test_answers_and_standings_agree_on_random_days(
-    snapshot: Snapshot, identity: Identity, rule: Rule, count: int
+@pytest.fixture(scope="module")
+def table(snapshot: Snapshot, identity: Identity) -> Timeline:
+    return timeline(open_store(snapshot), identity)
+
+
+def test_a_sweep_over_the_days_gives_the_rows_of_the_query(
+    snapshot: Snapshot, identity: Identity, table: Timeline
 ) -> None:
     store = open_store(snapshot)
-    table = timeline(store, identity)
+    swept = standings.whole(standings.timeline(store, identity, facts(store, identity).values()))
+    assert len(table.standings) > 7000
+    assert swept == table
+
+
+@pytest.mark.parametrize(("rule", "count"), [(Rule.LATEST, 100), (Rule.STUDY, 20)])
+def test_answers_and_standings_agree_on_random_days(
+    snapshot: Snapshot, identity: Identity, table: Timeline, rule: Rule, count: int
+) -> None:
+    store = open_store(snapshot)
     for day in [BEFORE_ALL_DAYS, *days(int(snapshot.id[:4]), count)]:
         found = on_day(store, identity, day, rule)
         assert len(found) > 900
