@@ -109,7 +109,7 @@ INSIDE = {
         "dumps",
         "fetch",
     ),
-    "kg.snapshot": ("triples", "reading", "manifest", "segments", "series", "files", "compare", "doubts"),
+    "kg.snapshot": ("triples", "reading", "manifest", "segments", "series", "files", "changed", "compare", "doubts"),
     "dyknow.align": (
         "base",
         "requests",

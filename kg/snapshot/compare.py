@@ -10,7 +10,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from kg.dates import Day, Span
-from kg.snapshot.files import Snapshot
+from kg.snapshot.changed import Side, between
+from kg.snapshot.files import Packed, Snapshot
 from kg.snapshot.reading import Statement
 from kg.terms import EndKind
 
@@ -100,15 +101,23 @@ def diff(a: Snapshot, b: Snapshot, entity: Entity, by: By = By.CONTENT, ids: boo
     Raises:
         SnapshotError: one of them cannot be read.
     """
-    old, new = a.statements(), b.statements()
-    before, after = by_fact(old, entity), by_fact(new, entity)
-    reading = _Reading(entity, by, min(a.date, b.date), _ids(old), _ids(new))
+    old, new = _sides(a, b, entity)
+    before, after = by_fact(old.statements, entity), by_fact(new.statements, entity)
+    reading = _Reading(entity, by, min(a.date, b.date), old.ids, new.ids)
     changes: list[Change] = []
     for fact in sorted(before.keys() | after.keys()):
         changes += reading.fact(fact, _Side(a, before.get(fact)), _Side(b, after.get(fact)))
     if not ids and by is By.CONTENT:
         changes = [change for change in changes if change.kind is not ChangeKind.ID]
     return sorted(changes, key=lambda change: (change.fact, change.label, change.start, change.kind))
+
+
+def _sides(a: Snapshot, b: Snapshot, entity: Entity) -> tuple[Side, Side]:
+    """Return what both say; within one series, what they say of the facts that differ."""
+    if isinstance(a, Packed) and isinstance(b, Packed) and a.series.folder == b.series.folder:
+        return between(max(a.series, b.series, key=lambda series: len(series.segments)), (a.place, b.place), entity)
+    old, new = a.statements(), b.statements()
+    return Side(old, _ids(old)), Side(new, _ids(new))
 
 
 def tally(changes: Iterable[Change]) -> dict[Clock | None, Counter[ChangeKind]]:
