@@ -12,6 +12,9 @@ A benchmark is a TOML file of groups; a group is a few phrasings and the facts t
 
     [group.phrasings]
     1 = "The current partner of {subject} is"
+
+A large one is a Parquet table of the same facts, one a row: the keys of a fact and of its group are the columns, and
+the group's phrasings one of them.
 """
 
 import hashlib
@@ -20,11 +23,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from dyknow import prompts
+from dyknow import facttable, prompts
 from dyknow.prompts import Span, TemplateError
+from dyknow.strata import popularity_bin
 from dyknow.tomlfile import Table, did_you_mean, read
+from kg.errors import DataError
 from kg.terms import entity_iri
 
 STUDY: Final = Path(__file__).resolve().parent / "benchmarks" / "dyknow.toml"
@@ -35,7 +40,9 @@ CONFIDENCES: Final = ("verified", "single source", "pinned", "none")
 
 _FILE_KEYS = ("name", "about", "group")
 _GROUP_KEYS = ("name", "domain", "property", "asks", "phrasings", "facts")
-_FACT_KEYS = ("subject", "entity", "property", "office", "mention", "confidence")
+_FACT_KEYS = (
+    "subject", "entity", "property", "office", "mention", "confidence", "sitelinks", "popularity", "region", "stratum",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +59,10 @@ class Fact:
     mention: str  # the subject, as the prompt has it
     asks: str | None  # "club": a national team is no answer
     confidence: str
+    sitelinks: int | None = None  # of the subject
+    popularity: str | None = None  # the bin of its sitelinks
+    region: str | None = None
+    stratum: str | None = None  # what it was drawn from
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +110,23 @@ def prompts_digest(questions: Sequence[Question]) -> str:
     return prompts.digest((question.id, question.text) for question in questions)
 
 
+def make(name: str, facts: Sequence[Fact], phrasings: dict[str, dict[str, str]]) -> Benchmark:
+    """Return the benchmark of these facts and phrasings.
+
+    The digest is of what is asked; popularity, region and stratum, which only tell about it, leave no trace in it.
+    """
+    return Benchmark(name, _digest(name, facts, phrasings), tuple(facts), phrasings)
+
+
 def load(path: Path | None = None) -> Benchmark:
-    """Return the benchmark of a file, or the study's own.
+    """Return the benchmark of a TOML file or a Parquet table, or the study's own.
 
     Raises:
         DataError: a key is misspelt, missing or of the wrong type, a placeholder is unknown or has nothing to fill it,
-            a fact stands there twice; the message names file, line and value.
+            a fact stands there twice; the message names file, line or row, and value.
     """
+    if path is not None and facttable.is_parquet(path):
+        return _from_parquet(path)
     top = read(path or STUDY, "a benchmark")
     top.only(_FILE_KEYS)
     top.optional("about")
@@ -122,8 +143,7 @@ def load(path: Path | None = None) -> Benchmark:
     if not facts:
         raise top.error("no fact is asked.", "group", hint="Add a [[group]] with facts.")
     found = tuple(fact for fact, _ in facts.values())
-    name = top.text("name")
-    return Benchmark(name, _digest(name, found, phrasings), found, phrasings)
+    return make(top.text("name"), found, phrasings)
 
 
 def _phrasings(group: Table) -> dict[str, str]:
@@ -161,6 +181,7 @@ def _facts(group: Table) -> Iterator[tuple[Fact, Table]]:
                 mention=table.text("mention", label),
                 asks=group.optional("asks"),
                 confidence=_confidence(table),
+                **_about(table),
             ),
             table,
         )
@@ -181,6 +202,19 @@ def _confidence(table: Table) -> str:
     return value
 
 
+def _about(table: Table) -> dict[str, Any]:
+    """Return what a fact says of its popularity and of where it was drawn from."""
+    sitelinks = table.values.get("sitelinks")
+    if sitelinks is not None and (isinstance(sitelinks, bool) or not isinstance(sitelinks, int) or sitelinks < 0):
+        raise table.error(f"'sitelinks' is {sitelinks!r}, which is no whole number from 0 on.", "sitelinks")
+    known = {name: table.optional(name) for name in ("popularity", "region", "stratum")}
+    return {"sitelinks": sitelinks, **known, "popularity": known["popularity"] or _bin(sitelinks)}
+
+
+def _bin(sitelinks: int | None) -> str | None:
+    return None if sitelinks is None else popularity_bin(sitelinks)
+
+
 def _add(facts: dict[str, tuple[Fact, Table]], fact: Fact, table: Table) -> None:
     if fact.id in facts:
         other = facts[fact.id][1]
@@ -196,6 +230,78 @@ def _try_out(fact: Fact, table: Table, phrasings: dict[str, str]) -> None:
         except TemplateError as error:
             message = f"{fact.subject_label} does not fit the phrasing {template!r}: {error}."
             raise table.error(message, hint=error.hint) from error
+
+
+# A Parquet table
+
+
+def _from_parquet(path: Path) -> Benchmark:
+    table = facttable.read(path)
+    groups = {group.name: group for group in table.groups}
+    for group in table.groups:
+        _check_templates(path, group)
+    facts: dict[str, Fact] = {}
+    for number, values in enumerate(table.rows, 1):
+        row = dict(zip(facttable.FACT_COLUMNS, values, strict=True))
+        try:
+            fact = _fact(row, groups[row["group"]])
+        except ValueError as error:  # TemplateError is one
+            raise DataError(f"{path}, row {number}: {error}.", hint=getattr(error, "hint", None)) from error
+        if facts.setdefault(fact.id, fact) is not fact:
+            raise DataError(
+                f"{path}, row {number}: {fact.subject_label} {fact.property} ({fact.id}) stands there twice."
+            )
+    if not facts:
+        raise DataError(f"{path} has no fact.")
+    return make(table.name, tuple(facts.values()), {group.name: group.phrasings for group in table.groups})
+
+
+def _check_templates(path: Path, group: facttable.Group) -> None:
+    if not group.phrasings:
+        raise DataError(f"{path}: the group {group.name!r} has no phrasing.")
+    for key, template in group.phrasings.items():
+        try:
+            if not re.fullmatch(r"\w[\w-]*", key):
+                raise TemplateError(f"{key!r} is no name for a phrasing", "Letters, digits, _ and - will do.")
+            prompts.check(template)
+        except TemplateError as error:
+            raise DataError(f"{path}: phrasing {template!r}: {error}.", hint=error.hint) from error
+
+
+def _fact(row: dict[str, Any], group: facttable.Group) -> Fact:
+    """Return the fact of a row; a ValueError says what is wrong with it."""
+    label, entity, prop = row["subject"], row["entity"], row["property"]
+    if not label or label != label.strip():
+        raise ValueError(f"'subject' is {label!r}: empty, or with blanks at an end")
+    for key, letter in (("entity", "Q"), ("property", "P")):
+        if row[key] is not None and not re.fullmatch(rf"{letter}[1-9]\d*", row[key]):
+            raise ValueError(f"{key!r} is {row[key]!r}, which is no Wikidata id")
+    if prop is None:
+        raise ValueError(f"{label} has no property")
+    confidence = row["confidence"] or ("verified" if entity else "none")
+    if confidence not in CONFIDENCES:
+        raise ValueError(f"'confidence' is {confidence!r}, none of {', '.join(CONFIDENCES)}")
+    subject = entity or entity_iri(label)
+    fact = Fact(
+        id=f"{subject}/{prop}",
+        domain=group.domain,
+        group=group.name,
+        subject_label=label,
+        subject=subject,
+        property=prop,
+        office=row["office"],
+        mention=row["mention"] or label,
+        asks=group.asks,
+        confidence=confidence,
+        sitelinks=row["sitelinks"],
+        popularity=row["popularity"] or _bin(row["sitelinks"]),
+        region=row["region"],
+        stratum=row["stratum"],
+    )
+    for template in group.phrasings.values():
+        if "{office}" in template or "{subject}" not in template:  # what names the subject alone fits every one
+            prompts.fill(template, fact.mention, fact.office)
+    return fact
 
 
 def _digest(name: str, facts: Sequence[Fact], phrasings: dict[str, dict[str, str]]) -> str:

@@ -13,6 +13,7 @@ from dyknow.commands import (
     discovering,
     exchange,
     exporting,
+    generating,
     graph,
     judging,
     pages,
@@ -88,7 +89,13 @@ for _command in (comparing.diff, comparing.check, comparing.redirects):
     snapshots.snapshots.add_command(_command)
 
 
-for _command in (resolving.resolve, discovering.discover, paraphrasing.paraphrase, paraphrasing.adopt):
+for _command in (
+    resolving.resolve,
+    discovering.discover,
+    paraphrasing.paraphrase,
+    paraphrasing.adopt,
+    generating.generate_benchmark,
+):
     asking.benchmark.add_command(_command)
 
 

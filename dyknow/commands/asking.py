@@ -28,10 +28,11 @@ from dyknow.commands.common import (
     show,
 )
 from dyknow.commands.options import MODEL_HELP, Asking, asking_options, recorded, settle, without_secrets
+from dyknow.generate import findings
 from dyknow.journal import RunInfo
 from dyknow.run import Progress
 from dyknow.tables import Format, Listing
-from kg.errors import RunError, UsageError
+from kg.errors import DataError, RunError, UsageError
 
 # The benchmark
 
@@ -87,19 +88,31 @@ def _fact_row(fact: Fact) -> tuple[object, ...]:
     return fact.id, fact.domain, fact.subject_label, fact.office or fact.property
 
 
-@benchmark.command(epilog=example("dyknow benchmark check examples/extension.toml"))
+@benchmark.command(
+    epilog=example("dyknow benchmark check examples/extension.toml", "dyknow benchmark check tail.parquet --format csv")
+)
 @_file
-def check(file: Path | None) -> None:
+@format_option
+def check(file: Path | None, form: Format) -> None:
     """Check a benchmark file and say what it asks.
 
-    A misspelt key, a placeholder nothing fills and a fact that stands twice are errors that name file and line.
+    A misspelt key, a placeholder nothing fills and a fact that stands twice are errors that name file and line. Then
+    what makes answers hard to judge is listed: subjects without a label, two subjects of one name that are asked for
+    one property, two facts that are asked in the same words. Where there is any, the command ends with 1.
     """
     bench = benchmarks.load(file)
     domains = Counter(fact.domain for fact in bench.facts)
     parts = ", ".join(f"{name} {count}" for name, count in domains.items())
-    emit(
-        f"{bench.name}: {len(bench.facts)} facts ({parts}), {len(bench.questions())} questions, digest {bench.digest}\n"
-    )
+    asked = sum(len(bench.phrasings[fact.group]) for fact in bench.facts)
+    said = f"{bench.name}: {len(bench.facts)} facts ({parts}), {asked} questions, digest {bench.digest}"
+    (emit if form == "table" else note)(f"{said}\n" if form == "table" else said)
+    found = findings(bench)
+    if found or form != "table":
+        rows = [(one.kind, one.detail, ", ".join(one.facts)) for one in found]
+        show(Listing(("finding", "what", "facts"), rows), form)
+    if found:
+        kinds = ", ".join(f"{kind} {count}" for kind, count in Counter(one.kind for one in found).items())
+        raise DataError(f"Answers to some questions cannot be judged well: {kinds}.", hint="Leave these facts out.")
 
 
 # Runs
