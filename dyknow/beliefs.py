@@ -17,19 +17,8 @@ from dyknow.benchmark import Benchmark, Question
 from dyknow.journal import LIKELIHOODS, RunInfo, read_run
 from dyknow.models.base import Model
 from dyknow.models.likelihood import Likelihoods, Scored, score_all
-from dyknow.run import (
-    Clock,
-    Progress,
-    about,
-    check,
-    default_id,
-    listed,
-    opened,
-    settings_of,
-    stamp,
-    valid_id,
-    write_questions,
-)
+from dyknow.run import Clock, Progress, about, check, opened, planned, stamp, write_questions
+from dyknow.shards import Shard
 from kg import identity
 from kg.answers import names
 from kg.errors import DyknowError, ModelError, UsageError
@@ -75,6 +64,7 @@ def score_holders(
     progress: Callable[[Progress], None] | None = None,
     extra: Mapping[str, Any] | None = None,
     score: Score | None = None,
+    shard: Shard | None = None,
 ) -> RunInfo:
     """Let a model score the holders of facts, and return the run, which is that of its answers with these settings.
 
@@ -93,6 +83,7 @@ def score_holders(
         progress: Called at the start and after every question.
         extra: What run.json is to say besides: title, release_year, released, command, asking.
         score: Scores holders' labels as answers; None: ``score_all``, for models on this machine.
+        shard: As for `run_model`.
 
     Raises:
         UsageError: no fact asked for has a holder; and as `run_model`.
@@ -100,16 +91,16 @@ def score_holders(
         ModelError: the model cannot go on; what it scored is on disk.
     """
     check(questions, batch_size)
-    wanted = [question for question in questions if holders.get(question.fact.id)]
+    plan = planned(model, questions, benchmark=benchmark, seed=seed, run_id=run_id, shard=shard)
+    wanted = [question for question in plan.questions if holders.get(question.fact.id)]
     if not wanted:
         raise UsageError("No snapshot knows a holder of any fact asked for.", hint="See: dyknow snapshot list")
-    record = settings_of(model, questions, benchmark, seed)
-    folder = runs_dir / valid_id(run_id or default_id(model.name, record["settings_digest"]))
+    folder = runs_dir / plan.run_id
     folder.mkdir(parents=True, exist_ok=True)
     with journal.locked(folder):
-        scoring = _Scoring(folder, opened(folder, record, extra or {}, 1), clock, wanted, holders)
+        scoring = _Scoring(folder, opened(folder, plan.record, extra or {}, 1), clock, wanted, holders)
         if scoring.pending or scoring.unfinished:
-            write_questions(folder, listed(questions, benchmark))
+            write_questions(folder, plan)
             told = progress or (lambda _: None)
             scoring.run(lambda asked: (score or score_all)(model, asked, batch_size), model.name, told)
     return read_run(folder)

@@ -1,11 +1,12 @@
 """The files of a run: ``run.json``, and journals that are only ever appended to, one JSON object a line.
 
-A line counts once its newline is on disk. What stands after the last newline is a line that a killed process did not
-finish: readers leave it out, and the next writer cuts it off.
+How the lines lie on disk, open and closed, is the affair of `dyknow.segments`.
 """
 
 import contextlib
+import hashlib
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +14,11 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from dyknow import segments
+from dyknow.segments import cut_torn_line, sync_folder
 from kg.errors import RunError
+
+__all__ = ["cut_torn_line"]
 
 RUN_FILE: Final = "run.json"
 JOURNAL: Final = "responses.jsonl"
@@ -57,6 +62,12 @@ class RunInfo(NamedTuple):
         """How many answers each question was to get."""
         return int(self.info.get("samples") or 1)
 
+    @property
+    def part(self) -> str | None:
+        """Which part of a run this is, as "2/4"; None: it is none."""
+        shard = self.info.get("shard")
+        return None if shard is None else f"{shard['number']}/{shard['of']}"
+
 
 def read_run(path: Path) -> RunInfo:
     """Return the run in a folder.
@@ -85,13 +96,22 @@ def find_runs(folder: Path) -> list[RunInfo]:
     return [read_run(file.parent) for file in sorted(folder.glob(f"*/{RUN_FILE}"))]
 
 
+def whole_runs(folder: Path) -> list[RunInfo]:
+    """Return those runs in a folder that are no parts of one: what tables are made of.
+
+    Raises:
+        RunError: one of them is damaged.
+    """
+    return [run for run in find_runs(folder) if run.part is None]
+
+
 def responses(path: Path) -> list[dict[str, Any]]:
     """Return a run's effective responses by question and sample: the last good one, else the last.
 
     Raises:
         RunError: a line of the journal is damaged.
     """
-    return effective(rows(path / JOURNAL, "status"))
+    return effective(each(path / JOURNAL, "status"))
 
 
 def key_of(row: Mapping[str, Any]) -> Key:
@@ -124,7 +144,37 @@ def judgments(path: Path) -> list[dict[str, Any]]:
     Raises:
         RunError: a line is damaged.
     """
-    return [row for file in sorted((path / JUDGMENTS).glob("*.jsonl")) for row in rows(file, "judge")]
+    return [row for file in judgment_files(path) for row in each(file, "judge")]
+
+
+def judgment_files(path: Path) -> list[Path]:
+    """Return the journals of judgments beside a run, by the names they have while they are appended to."""
+    found = {_open_name(file.name) for file in (path / JUDGMENTS).glob("*.jsonl*")}
+    return [path / JUDGMENTS / name for name in sorted(filter(None, found))]
+
+
+def _open_name(name: str) -> str | None:
+    """Return the name that a journal's file has while it is open.
+
+    >>> _open_name("gpt-4.1.jsonl.12.gz"), _open_name("gold.jsonl"), _open_name("gold.jsonl.1.gz.new")
+    ('gpt-4.1.jsonl', 'gold.jsonl', None)
+    """
+    found = re.fullmatch(r"(.+\.jsonl)(\.[1-9]\d*(\.gz)?)?", name)
+    return found[1] if found else None
+
+
+def content(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield name and SHA-256 of all that a run's files say; closing a journal changes none of it.
+
+    Raises:
+        RunError: a closed segment is damaged.
+    """
+    for file in sorted(path.glob("*.json")):
+        with file.open("rb") as stream:
+            yield file.name, hashlib.file_digest(stream, "sha256").hexdigest()
+    for folder in (path, path / JUDGMENTS):
+        for name in sorted(filter(None, {_open_name(file.name) for file in folder.glob("*.jsonl*")})):
+            yield name, segments.digest(folder / name)
 
 
 def standing_judgments(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -159,7 +209,7 @@ def likelihoods(path: Path) -> list[dict[str, Any]]:
     Raises:
         RunError: a line is damaged.
     """
-    last = {row["question"]: row for row in rows(path / LIKELIHOODS, "holders_digest")}
+    last = {row["question"]: row for row in each(path / LIKELIHOODS, "holders_digest")}
     return [last[question] for question in sorted(last)]
 
 
@@ -176,22 +226,23 @@ def edits(path: Path) -> list[dict[str, Any]]:
 
 
 def rows(path: Path, key: str, of: str = "question") -> list[dict[str, Any]]:
-    """Return the whole lines of a journal; none where it is absent.
+    """Return what `each` yields."""
+    return list(each(path, key, of))
+
+
+def each(path: Path, key: str, of: str = "question") -> Iterator[dict[str, Any]]:
+    """Yield the whole lines of a journal, open or closed, one at a time; none where it is absent.
 
     Args:
-        path: The file.
+        path: The file that is appended to, whether or not it is there.
         key: What every row must have as a text.
         of: What else it must have as one: what the row is about.
 
     Raises:
         RunError: a line is damaged; the message gives its number.
     """
-    try:
-        lines = path.read_bytes().split(b"\n")
-    except FileNotFoundError:
-        return []
-    lines.pop()  # what stands after the last newline: nothing, or a line not yet whole
-    return [_parsed(path, number, line, (of, key)) for number, line in enumerate(lines, start=1)]
+    for number, line in enumerate(segments.lines(path), start=1):
+        yield _parsed(path, number, line[:-1], (of, key))
 
 
 def _parsed(path: Path, number: int, line: bytes, keys: tuple[str, str]) -> dict[str, Any]:
@@ -206,18 +257,6 @@ def _parsed(path: Path, number: int, line: bytes, keys: tuple[str, str]) -> dict
     return dict(row)
 
 
-def cut_torn_line(path: Path) -> None:
-    """Cut off what stands after the last newline: a line that a killed process did not finish."""
-    if not path.is_file():
-        return
-    with path.open("r+b") as stream:
-        content = stream.read()
-        whole = content.rfind(b"\n") + 1
-        if whole < len(content):
-            stream.truncate(whole)
-            os.fsync(stream.fileno())
-
-
 def append(path: Path, new: Sequence[Mapping[str, Any]]) -> None:
     """Put rows on disk, in one write and one fsync; afterwards no crash can lose them.
 
@@ -227,47 +266,39 @@ def append(path: Path, new: Sequence[Mapping[str, Any]]) -> None:
     created = not path.exists()
     try:
         with path.open("ab") as stream:
-            stream.write(_lines(new))
+            stream.write(b"".join(map(line_of, new)))
             stream.flush()
             os.fsync(stream.fileno())
         if created:
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
     except OSError as error:
         raise RunError(f"{path} cannot be written: {error.strerror}.", hint="The same command goes on.") from error
 
 
-def replace(path: Path, content: bytes) -> None:
+def replace(path: Path, pieces: Iterable[bytes]) -> None:
     """Write a file beside and rename it, so that a reader sees the old one or the new one whole."""
     beside = path.with_name(f"{path.name}.new")
     with beside.open("wb") as stream:
-        stream.write(content)
+        stream.writelines(pieces)
         stream.flush()
         os.fsync(stream.fileno())
     beside.replace(path)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def write_run(folder: Path, info: Mapping[str, Any]) -> None:
     """Write run.json beside and rename it."""
-    replace(folder / RUN_FILE, orjson.dumps(info, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
+    replace(folder / RUN_FILE, [orjson.dumps(info, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)])
 
 
-def replace_rows(path: Path, new: Sequence[Mapping[str, Any]]) -> None:
+def replace_rows(path: Path, new: Iterable[Mapping[str, Any]]) -> None:
     """Write a whole file of rows beside and rename it."""
-    replace(path, _lines(new))
+    replace(path, map(line_of, new))
 
 
-def _lines(new: Sequence[Mapping[str, Any]]) -> bytes:
-    return b"".join(orjson.dumps(row, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE) for row in new)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Put a file's name on disk, too: fsync of the file alone does not."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def line_of(row: Mapping[str, Any]) -> bytes:
+    """Return a row as a journal has it, its newline included."""
+    return orjson.dumps(row, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE)
 
 
 # One writer at a time

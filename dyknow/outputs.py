@@ -244,7 +244,7 @@ def _made(model: str, source: Source, benchmark: Benchmark, form: Format, run_id
         "legs": [],
         "command": None,
     }
-    return _Run(info, rows, listed(questions, benchmark), source)
+    return _Run(info, rows, list(listed(questions, benchmark)), source)
 
 
 def _joined(outputs: Iterable[Output], benchmark: Benchmark) -> list[tuple[Question, Output]]:

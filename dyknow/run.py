@@ -5,10 +5,11 @@ appended to. A line counts once its newline is on disk, so a run killed at any b
 """
 
 import hashlib
+import math
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,10 +17,12 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from dyknow import journal, prompts, provenance
+from dyknow import journal, prompts, provenance, segments
 from dyknow.benchmark import Benchmark, Question, prompts_digest
-from dyknow.journal import JOURNAL, QUESTIONS, RUN_FILE, SETTLED, Key, RunInfo, read_run
+from dyknow.journal import JOURNAL, QUESTIONS, RUN_FILE, RunInfo, read_run
 from dyknow.models.base import Answer, Asked, Model
+from dyknow.shards import Shard
+from dyknow.tally import Account, Tally
 from kg.errors import DyknowError, ModelError, RunError, UsageError
 
 Clock = Callable[[], datetime]
@@ -67,6 +70,7 @@ def run_model(
     command: str | None = None,
     asking: Mapping[str, Any] | None = None,
     align: Mapping[str, Any] | None = None,
+    shard: Shard | None = None,
 ) -> RunInfo:
     """Ask a model what it has not answered yet, and return the run.
 
@@ -91,24 +95,25 @@ def run_model(
         command: What the user typed, for the record.
         asking: How to load and ask the model again, for the record; ``dyknow runs resume`` reads it.
         align: Of an edited model, which edits it has and what they did beside their aim.
+        shard: Ask only this part of the questions, in a run of its own, which `dyknow.merging` joins to the others.
 
     Raises:
-        UsageError: the name is no file name, nothing is asked, a question is asked twice, or several samples are wanted
-            of a greedy model.
+        UsageError: the name is no file name, nothing is asked, a question is asked twice, several samples are wanted of
+            a greedy model, or there are more parts than facts.
         RunError: another process writes this run, it was made with other settings, or its journal is damaged.
         ModelError: the model cannot go on; what it answered is on disk.
     """
     check(questions, batch_size)
-    record = settings_of(model, questions, benchmark, seed)
-    _check_samples(samples, record["sampling"])
-    folder = runs_dir / valid_id(run_id or default_id(model.name, record["settings_digest"]))
+    plan = planned(model, questions, benchmark=benchmark, seed=seed, run_id=run_id, shard=shard)
+    _check_samples(samples, plan.record["sampling"])
+    folder = runs_dir / plan.run_id
     folder.mkdir(parents=True, exist_ok=True)
     extra = {"title": title, "release_year": release_year, "released": released, "command": command, "asking": asking}
     extra |= {} if align is None else {"align": align}
     with journal.locked(folder):
-        info = opened(folder, record, extra, samples)
-        leg = _Leg(folder, info, clock, batch_size, str(model.info().get("device")), listed(questions, benchmark))
-        _run_leg(leg, model, questions, progress or (lambda _: None))
+        info = opened(folder, plan.record, extra, samples)
+        leg = _Leg(folder, info, clock, batch_size, str(model.info().get("device")), plan)
+        _run_leg(leg, model, progress or (lambda _: None))
     return read_run(folder)
 
 
@@ -139,6 +144,50 @@ def _check_samples(samples: int, sampling: Mapping[str, Any]) -> None:
         )
 
 
+class Plan(NamedTuple):
+    """What a run asks, and what its record says of that."""
+
+    run_id: str
+    record: dict[str, Any]
+    questions: Sequence[Question]
+    benchmark: Benchmark
+    positions: Mapping[str, int] | None = None  # of a part's questions among those of the whole run
+
+    def listed(self) -> Iterator[dict[str, Any]]:
+        """Yield the questions as questions.jsonl lists them; those of a part with their positions."""
+        for row in listed(self.questions, self.benchmark):
+            placed = self.positions is not None and row["asked"]
+            yield row | ({"position": (self.positions or {})[row["question"]]} if placed else {})
+
+
+def planned(
+    model: Model,
+    questions: Sequence[Question],
+    *,
+    benchmark: Benchmark,
+    seed: int,
+    run_id: str | None,
+    shard: Shard | None,
+) -> Plan:
+    """Return what a run asks of these questions: all of them, or one part.
+
+    The record of a part names the settings of the whole run, too: those of all parts are equal, or they are none.
+
+    Raises:
+        UsageError: the name is no file name, or there are more parts than facts.
+    """
+    whole = settings_of(model, questions, benchmark, seed)
+    name = valid_id(run_id or default_id(model.name, whole["settings_digest"]))
+    if shard is None:
+        return Plan(name, whole, questions, benchmark)
+    own = shard.select(questions)
+    of_whole = {key: whole[key] for key in ("settings_digest", "prompts_digest", "questions")}
+    about_it = {"number": shard.number, "of": shard.of, "run": shard.whole_id(name), **of_whole}
+    record = settings_of(model, own, benchmark, seed) | {"shard": about_it}
+    positions = {question.id: position for position, question in enumerate(questions)}
+    return Plan(shard.run_id(name), record, own, benchmark, positions)
+
+
 def settings_of(model: Model, questions: Sequence[Question], benchmark: Benchmark, seed: int) -> dict[str, Any]:
     """Return what run.json says of model and questions, with a digest of all that the texts depend on.
 
@@ -165,8 +214,8 @@ def settings_digest(record: Mapping[str, Any]) -> str:
     return hashlib.sha256(orjson.dumps(depends, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def listed(questions: Sequence[Question], benchmark: Benchmark) -> list[dict[str, Any]]:
-    """Return the questions as questions.jsonl lists them.
+def listed(questions: Sequence[Question], benchmark: Benchmark) -> Iterator[dict[str, Any]]:
+    """Yield the questions as questions.jsonl lists them.
 
     With them go the phrasings of the same facts that are not asked (``asked`` false): a fact that is asked in part has
     no verdict, and the tables must be able to tell.
@@ -174,14 +223,14 @@ def listed(questions: Sequence[Question], benchmark: Benchmark) -> list[dict[str
     wanted = {question.id: question for question in questions}
     facts = {question.fact.id for question in questions}
     others = [one for one in benchmark.questions() if one.fact.id in facts and one.id not in wanted]
-    rows = [about(one) | {"text": one.text, "asked": one.id in wanted} for one in (*questions, *others)]
-    return sorted(rows, key=lambda row: row["question"])
+    for one in sorted((*questions, *others), key=lambda question: question.id):
+        yield about(one) | {"text": one.text, "asked": one.id in wanted}
 
 
-def write_questions(folder: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+def write_questions(folder: Path, plan: Plan) -> None:
     """Write what is to be asked, where it is not there yet; before run.json, so that a run that has one has both."""
-    if not (folder / QUESTIONS).is_file():
-        journal.replace_rows(folder / QUESTIONS, rows)
+    if not segments.exists(folder / QUESTIONS):
+        journal.replace_rows(folder / QUESTIONS, plan.listed())
 
 
 def about(question: Question) -> dict[str, Any]:
@@ -221,7 +270,7 @@ def opened(folder: Path, record: dict[str, Any], extra: Mapping[str, Any], sampl
         RunError: it was made with other settings, or has answers and no record.
     """
     if not (folder / RUN_FILE).is_file():
-        if (folder / JOURNAL).is_file() and (folder / JOURNAL).stat().st_size:
+        if segments.exists(folder / JOURNAL):
             raise RunError(f"{folder} has answers without a {RUN_FILE}.", hint="Take another --run-id.")
         begun: dict[str, Any] = {"started": None, "ended": None, "legs": []}
         return {"id": folder.name, "kind": "asked", **record, "samples": samples, **extra, **begun}
@@ -254,30 +303,47 @@ class _Leg:
     clock: Clock
     batch_size: int
     device: str
-    questions: list[dict[str, Any]]
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    attempts: Counter[Key] = field(default_factory=Counter)
-    first: int = 0
+    plan: Plan
+    tally: Tally = field(default_factory=Tally)
+    whole: Account = field(default_factory=Account)
+    own: Account = field(default_factory=Account)
+    killed: Account = field(default_factory=Account)  # of a leg before, which could not close its account
     record: dict[str, Any] = field(default_factory=dict)
+
+    def read(self) -> None:
+        """Count what is in the journal, row by row."""
+        last = self._unclosed()
+        first = last["first_row"] if last else math.inf
+        for number, row in enumerate(journal.each(self.folder / JOURNAL, "status")):
+            self.tally.add(row)
+            self.whole.add(row)
+            if number >= first:
+                self.killed.add(row)
+
+    def _unclosed(self) -> dict[str, Any] | None:
+        """Return the record of the leg before this one where it was killed."""
+        last = self.info["legs"][-1] if self.info["legs"] else None
+        return last if last and last["ended"] is None and last.get("run") is None else None
+
+    def finished(self) -> bool:
+        """Say whether there is nothing to ask."""
+        wanted = ((question.id, sample) for sample in range(self.info["samples"]) for question in self.plan.questions)
+        return self.info["ended"] is not None and all(self.tally.stands(*one) for one in wanted)
 
     def open(self) -> None:
         """Cut a torn line off the journal, close the account of a killed leg, and begin this one."""
         journal.cut_torn_line(self.folder / JOURNAL)
-        self.rows = journal.rows(self.folder / JOURNAL, "status")
-        self.attempts = Counter(map(journal.key_of, self.rows))
-        self.first = len(self.rows)
-        if self.info["legs"] and self.info["legs"][-1]["ended"] is None:
-            last = self.info["legs"][-1]
-            last.update(account(self.rows[last["first_row"] :]))
+        if last := self._unclosed():
+            last.update(self.killed.record())
         started = stamp(self.clock())
         code, packages = provenance.code(), provenance.packages()
         self.info["started"] = self.info["started"] or started
         self.info.update(ended=None, packages=packages, commit=code.commit, dirty=code.dirty)
-        self.record = {"started": started, "ended": None, "first_row": self.first, "pid": os.getpid()}
+        self.record = {"started": started, "ended": None, "first_row": self.tally.lines, "pid": os.getpid()}
         self.record |= {"device": self.device, "batch_size": self.batch_size, "packages": packages}
-        self.record |= {"commit": code.commit, "dirty": code.dirty, "error": None, **account([])}
+        self.record |= {"commit": code.commit, "dirty": code.dirty, "error": None, **self.own.record()}
         self.info["legs"].append(self.record)
-        write_questions(self.folder, self.questions)
+        write_questions(self.folder, self.plan)
         self.save()
 
     def append(self, asked: Sequence[Asked], sample: int, seconds: float) -> None:
@@ -286,38 +352,37 @@ class _Leg:
         share = seconds / max(1, len(asked))  # a batch is answered as one; its questions share its time
         new = []
         for question, answer in asked:
-            self.attempts[question.id, sample] += 1
-            attempt = self.attempts[question.id, sample]
+            attempt = self.tally.attempts(question.id, sample) + 1
             new.append(_row(question, answer, sample) | _when(answer, attempt, share, now))
         journal.append(self.folder / JOURNAL, new)
-        self.rows += new
+        for row in new:
+            self.tally.add(row)
+            self.whole.add(row)
+            self.own.add(row)
 
     def close(self, error: str | None, ended: bool) -> None:
         """Account for this leg and for the whole run."""
         now = stamp(self.clock())
-        self.record.update(account(self.rows[self.first :]), ended=now, error=error)
+        self.record.update(self.own.record(), ended=now, error=error)
         self.info["ended"] = now if ended else None
         self.save()
 
     def save(self) -> None:
         """Write run.json beside and rename it."""
-        totals = account(self.rows)
-        self.info.update(prompt_tokens=totals["prompt_tokens"], tokens=totals["tokens"])
-        counts = Counter(row["status"] for row in journal.effective(self.rows))
-        self.info.update(answered=sum(counts[status] for status in SETTLED), errors=counts["error"])
-        self.info["refused"] = counts["refused"]
+        counts = self.tally.statuses
+        self.info.update(prompt_tokens=self.whole.prompt_tokens, tokens=self.whole.tokens)
+        self.info.update(answered=self.tally.answered, errors=counts["error"], refused=counts["refused"])
         journal.write_run(self.folder, self.info)
 
 
-def _run_leg(leg: _Leg, model: Model, questions: Sequence[Question], progress: Callable[[Progress], None]) -> None:
-    done = journal.settled(journal.rows(leg.folder / JOURNAL, "status"))
-    wanted = {(question.id, sample) for question in questions for sample in range(leg.info["samples"])}
-    if leg.info["ended"] is not None and done >= wanted:
+def _run_leg(leg: _Leg, model: Model, progress: Callable[[Progress], None]) -> None:
+    leg.read()
+    if leg.finished():
         return  # nothing to ask: leave every byte as it is
     leg.open()
     error: str | None = "interrupted"
     try:
-        _ask(leg, model, questions, progress)
+        _ask(leg, model, progress)
         error = None
     except DyknowError as problem:
         error = problem.message
@@ -330,9 +395,9 @@ def _run_leg(leg: _Leg, model: Model, questions: Sequence[Question], progress: C
         leg.close(error, ended=error is None)
 
 
-def _ask(leg: _Leg, model: Model, questions: Sequence[Question], progress: Callable[[Progress], None]) -> None:
-    samples, done = leg.info["samples"], journal.settled(leg.rows)
-    pending = {n: [one for one in questions if (one.id, n) not in done] for n in range(samples)}
+def _ask(leg: _Leg, model: Model, progress: Callable[[Progress], None]) -> None:
+    samples, questions = leg.info["samples"], leg.plan.questions
+    pending = {n: [one for one in questions if not leg.tally.stands(one.id, n)] for n in range(samples)}
     total = samples * len(questions)
     before = total - sum(map(len, pending.values()))
     began = last = leg.clock()
@@ -387,17 +452,6 @@ def _status(answer: Answer) -> str:
 def _when(answer: Answer, attempt: int, share: float, now: str) -> dict[str, Any]:
     seconds = share if answer.seconds is None else answer.seconds
     return {"seconds": round(seconds, 6), "attempt": attempt, "time": now}
-
-
-def account(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what was asked and paid in these rows. Counted from the journal, so that no kill can lose it."""
-    return {
-        "asked": len(rows),
-        "failed": sum(row["status"] == "error" for row in rows),
-        "prompt_tokens": sum(row["prompt_tokens"] or 0 for row in rows),
-        "tokens": sum(row["tokens"] or 0 for row in rows),
-        "seconds": round(sum(row["seconds"] or 0 for row in rows), 3),
-    }
 
 
 def stamp(moment: datetime) -> str:

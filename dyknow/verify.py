@@ -1,12 +1,12 @@
 """Is a run whole? Its journal is read line by line, counted anew, and held against what its record says."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
-from dyknow import journal, prompts
-from dyknow.journal import JOURNAL, SETTLED, RunInfo
-from dyknow.run import account, settings_digest
+from dyknow import journal, prompts, segments
+from dyknow.journal import JOURNAL, RunInfo
+from dyknow.run import settings_digest
+from dyknow.tally import Account, Tally
 from kg.errors import DyknowError
 
 
@@ -21,37 +21,39 @@ class Verified(NamedTuple):
 def verify(run: RunInfo) -> Verified:
     """Check a run that was asked or imported with its texts; nothing is changed."""
     try:
-        rows = journal.rows(run.path / JOURNAL, "status")
         journal.judgments(run.path)
         listed = journal.questions(run.path)
+        read = _Reading({row["question"] for row in listed if row["asked"]})
+        for row in journal.each(run.path / JOURNAL, "status"):
+            read.add(row)
     except DyknowError as error:
         return Verified(error.message, {}, False)
-    counts = Counter(row["status"] for row in journal.effective(rows))
-    if listed:
-        wanted = {(row["question"], n) for row in listed if row["asked"] for n in range(run.samples)}
-        counts["missing"] = len(wanted - {journal.key_of(row) for row in rows})
+    counts, tally = read.tally.statuses, read.tally
+    counts["missing"] = sum(not tally.attempts(one, n) for one in read.asked for n in range(run.samples))
     found = {status: counts[status] for status in sorted(counts) if counts[status]}
-    checks = (_twice(rows), _foreign(rows, listed), _digests(run, listed), _totals(run, rows))
-    return Verified(next(filter(None, checks), None), found, _torn(run))
+    checks = (read.twice, read.foreign, _digests(run, listed), _totals(run, read))
+    return Verified(next(filter(None, checks), None), found, segments.torn(run.path / JOURNAL))
 
 
-def _twice(rows: Sequence[Mapping[str, Any]]) -> str | None:
-    """Find an answer that was asked again after it stood."""
-    settled: set[journal.Key] = set()
-    for number, row in enumerate(rows, start=1):
-        if journal.key_of(row) in settled:
-            return f"{JOURNAL}, line {number}: {row['question']} was answered before."
-        if row["status"] in SETTLED:
-            settled.add(journal.key_of(row))
-    return None
+class _Reading:
+    """A journal read once, line by line: what it comes to, and the first line of each kind that must not be there."""
 
+    def __init__(self, asked: Set[str]) -> None:
+        self.asked = asked
+        self.tally = Tally()
+        self.account = Account()
+        self.twice: str | None = None
+        self.foreign: str | None = None
 
-def _foreign(rows: Sequence[Mapping[str, Any]], listed: Sequence[Mapping[str, Any]]) -> str | None:
-    asked = {row["question"] for row in listed if row["asked"]}
-    for number, row in enumerate(rows, start=1):
-        if listed and row["question"] not in asked:
-            return f"{JOURNAL}, line {number}: {row['question']} is none of the questions of this run."
-    return None
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Count a row and look at what it answers."""
+        question, number = row["question"], self.tally.lines + 1
+        if self.tally.stands(*journal.key_of(row)):
+            self.twice = self.twice or f"{JOURNAL}, line {number}: {question} was answered before."
+        if self.asked and question not in self.asked:
+            self.foreign = self.foreign or f"{JOURNAL}, line {number}: {question} is none of the questions of this run."
+        self.tally.add(row)
+        self.account.add(row)
 
 
 def _digests(run: RunInfo, listed: Sequence[Mapping[str, Any]]) -> str | None:
@@ -68,22 +70,16 @@ def _digests(run: RunInfo, listed: Sequence[Mapping[str, Any]]) -> str | None:
     return None
 
 
-def _totals(run: RunInfo, rows: Sequence[dict[str, Any]]) -> str | None:
+def _totals(run: RunInfo, read: _Reading) -> str | None:
     """Hold the record's counts against the journal; while a leg is open they lag behind, and never run ahead."""
-    answered, settled = run.info.get("answered"), len(journal.settled(rows))
-    if answered is not None and (settled < answered or (run.info.get("ended") and settled != answered)):
-        return f"run.json counts {answered} answers and the journal holds {settled}."
+    answered, stand = run.info.get("answered"), read.tally.answered
+    if answered is not None and (stand < answered or (run.info.get("ended") and stand != answered)):
+        return f"run.json counts {answered} answers and the journal holds {stand}."
     if run.info.get("kind") == "asked" and run.info.get("ended"):
-        counted = account(rows)
+        counted = read.account.record()
         for key in ("prompt_tokens", "tokens"):
             if run.info.get(key) != counted[key]:
                 return f"run.json counts {run.info.get(key)} {key} and the journal {counted[key]}."
-        if sum(leg["asked"] for leg in run.info["legs"]) != len(rows):
-            return f"The legs in run.json do not add up to the {len(rows)} lines of the journal."
+        if sum(leg["asked"] for leg in run.info["legs"]) != read.tally.lines:
+            return f"The legs in run.json do not add up to the {read.tally.lines} lines of the journal."
     return None
-
-
-def _torn(run: RunInfo) -> bool:
-    file = run.path / JOURNAL
-    content = file.read_bytes() if file.is_file() else b""
-    return bool(content) and not content.endswith(b"\n")

@@ -53,8 +53,8 @@ ORDER = (
     "dyknow.answerfiles",
     "dyknow.outputs",
     "dyknow.exports",
-    "dyknow.rows",
     "dyknow.matching",
+    "dyknow.rows",
     "dyknow.results",
     "dyknow.catalogue",
     "dyknow.tablefiles",
@@ -107,6 +107,7 @@ INSIDE = {
         "dumpworkers",
         "dumpsplits",
         "dumps",
+        "spark",
         "fetch",
     ),
     "kg.snapshot": ("triples", "reading", "manifest", "segments", "series", "files", "changed", "compare", "doubts"),
@@ -177,6 +178,7 @@ INSIDE = {
         "common",
         "graph",
         "mirroring",
+        "dumping",
         "generating",
         "snapshots",
         "comparing",
@@ -204,7 +206,7 @@ INSIDE = {
     ),
 }
 
-HEAVY = ("torch", "transformers", "gguf", "altair", "vl_convert", "sentence_transformers", "openai", "anthropic")
+HEAVY = ("torch", "transformers", "gguf", "altair", "vl_convert", "sentence_transformers", "openai", "anthropic", "pyspark", "pyarrow")
 
 
 def modules() -> dict[str, Path]:
