@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dyknow import benchmark
+from dyknow.candidates import Asked
 from dyknow.journal import find_runs, responses
 from dyknow.judges import UNCLEAR, Label, read_labels
 from dyknow.match import CUTOFFS, Candidate, match
 from dyknow.names import fold, word_list
 from dyknow.published import import_published
-from dyknow.rows import Asked, asked_of
+from dyknow.rows import asked_of
 from dyknow.spans import Cutoffs
 from kg import identity
 from kg.answers import answers, facts, names

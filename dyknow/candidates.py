@@ -7,10 +7,10 @@ of :mod:`dyknow.names`. A fact's names are compiled once.
 import csv
 import hashlib
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from dyknow.names import Form, Named, Rule, families, forms, words
 from kg import identity
@@ -36,6 +36,28 @@ class Candidate(NamedTuple):
     first_day: int | None = None
     last_day: int | None = None
     team_class: str | None = None
+
+
+class Asked(NamedTuple):
+    """A fact and the names that answers to it may be matched to."""
+
+    fact: str
+    subject: str
+    property: str
+    office: str | None
+    whole: bool
+    candidates: tuple[Candidate, ...]
+    digest: str
+
+    def row(self) -> dict[str, Any]:
+        """Return its row in the table of facts."""
+        about = {"fact": self.fact, "subject": self.subject, "property": self.property, "office": self.office}
+        return {**about, "whole": self.whole, "candidates_digest": self.digest}
+
+    def labels(self) -> Iterator[dict[str, str]]:
+        """Yield the name of each entity that an answer may be matched to."""
+        for candidate in self.candidates:
+            yield {"fact": self.fact, "entity": candidate.entity, "label": candidate.labels[0]}
 
 
 class Names(NamedTuple):

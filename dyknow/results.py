@@ -6,20 +6,23 @@ each set of names, and kept for the next making. Every table and column is descr
 """
 
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import duckdb
 import orjson
 
-from dyknow import benchmark, named
+from dyknow import benchmark
+from dyknow.candidates import Asked
 from dyknow.journal import RunInfo, find_runs, judgments, standing_judgments
 from dyknow.match import ALIASES_DIGEST, MATCHER_VERSION, PARAMETERS
+from dyknow.matching import Pair, match_rows
 from dyknow.models import presets
-from dyknow.rows import Asked, MatchKey, asked_of, edit_rows, likelihood_rows, match_row, response_rows, run_row, sha256
+from dyknow.rows import asked_of, edit_rows, likelihood_rows, named_row, response_rows, run_row, sha256
 from kg import identity
 from kg.answers import facts, names, timeline
 from kg.errors import QueryError, RunError
@@ -53,7 +56,7 @@ TABLES: Final = (
 
 # Written so that clients of the whole 1.x line read the file.
 _STORAGE: Final = "v1.0.0"
-_MATCHER: Final = ("names", "scaffold", "clauses", "handover", "candidates", "spans", "match")
+_MATCHER: Final = ("names", "scaffold", "clauses", "handover", "candidates", "spans", "match", "matching")
 _SANDBOX: Final = (
     "SET temp_directory = ''",
     "SET python_enable_replacements = false",
@@ -74,10 +77,6 @@ _JUDGMENT_COLUMNS: Final = (
     "run", "question", "sample", "judge", "named", "entity", "verdict", "start", "as_of", "reason", "note", "time",
     "by",
 )  # fmt: skip
-_MATCH_COLUMNS: Final = (
-    "response_digest, fact, candidates_digest, matcher_version, matcher_parameters, entity, reason, span_start,"
-    " span_end, matched, alias, match_rule, score"
-)
 
 
 class Table(NamedTuple):
@@ -280,8 +279,8 @@ class _Maker:
     def make(self, runs: Sequence[RunInfo], snapshots: Sequence[Snapshot], fingerprint: str) -> None:
         self._connection.execute(query("dyknow/schema.sql"))
         candidates = {snapshot.id: self._snapshot(snapshot) for snapshot in snapshots}
-        rows = self._runs(runs)
-        self._matches(rows, candidates)
+        self._runs(runs)
+        self._matches(runs, candidates)
         for name in (*MACROS, *VIEWS):
             self._connection.execute(query(f"dyknow/{name}.sql"))
         made_of = {
@@ -347,25 +346,40 @@ class _Maker:
         self._insert("judgments", ({key: row.get(key) for key in _JUDGMENT_COLUMNS} for row in judged))
         return rows
 
-    def _matches(self, rows: Sequence[Mapping[str, Any]], candidates: Mapping[str, Mapping[str, Asked]]) -> None:
+    def _matches(self, runs: Sequence[RunInfo], candidates: Mapping[str, Mapping[str, Asked]]) -> None:
         """Match every text to the names of every snapshot, each pair once in the life of the file."""
-        wanted: dict[MatchKey, tuple[Mapping[str, Any], Asked]] = {}
-        for by_fact in candidates.values():
-            for row in rows:
-                asked = by_fact.get(row["fact"])
-                if asked and row["status"] == "ok":
-                    wanted[row["response_digest"], row["fact"], asked.digest] = row, asked
-        kept = self._kept_matches(wanted)
-        if len(wanted) - len(kept) > 500:
-            self._progress(f"matching {len(wanted) - len(kept)} answers to names")
-        self._insert("matches", (kept.get(key) or match_row(key, *wanted[key]) for key in sorted(wanted)))
+        asked = {(one.fact, one.digest): one for by_fact in candidates.values() for one in by_fact.values()}
+        self._kept_matches()
+        with self._connection.cursor() as reading:
+            [(count,)] = reading.sql(query("dyknow/matches_due.sql")).aggregate("count(*)").fetchall()
+            if count > 500:
+                self._progress(f"matching {count} answers to names")
+            self._insert("matches", chain(_named_rows(runs, asked.values()), match_rows(_pairs(reading, asked))))
 
-    def _kept_matches(self, wanted: Mapping[MatchKey, object]) -> dict[MatchKey, dict[str, Any]]:
-        if self._old.get("matcher") != _matcher_digest():
-            return {}
-        statement = f"SELECT {_MATCH_COLUMNS} FROM old.matches WHERE matcher_version IN (?, ?)"
-        cursor = self._connection.execute(statement, [MATCHER_VERSION, named.VERSION])
-        columns = [column[0] for column in cursor.description or ()]
-        rows = (dict(zip(columns, row, strict=True)) for row in cursor.fetchall())
-        keyed = {(row["response_digest"], row["fact"], row["candidates_digest"]): row for row in rows}
-        return {key: row for key, row in keyed.items() if key in wanted}
+    def _kept_matches(self) -> None:
+        """Take over what the old file's texts were matched to."""
+        if self._old.get("matcher") == _matcher_digest():
+            self._connection.execute(query("dyknow/matches_kept.sql"), {"version": MATCHER_VERSION})
+
+
+def _pairs(connection: duckdb.DuckDBPyConnection, asked: Mapping[tuple[str, str], Asked]) -> Iterator[Pair]:
+    """Yield the answers that are not matched yet, each once, those of one fact together."""
+    cursor, last = connection.execute(query("dyknow/matches_due.sql")), None
+    while rows := cursor.fetchmany(1000):
+        for response, fact, digest, prompt, text in rows:
+            if last != (last := (response, fact, digest)):
+                yield Pair(response, prompt, text, asked[fact, digest])
+
+
+def _named_rows(runs: Iterable[RunInfo], asked: Iterable[Asked]) -> Iterator[dict[str, Any]]:
+    """Yield whom runs without texts say their texts name, each once."""
+    by_fact: dict[str, list[Asked]] = {}
+    for one in asked:
+        by_fact.setdefault(one.fact, []).append(one)
+    seen = set()
+    for run in runs:
+        for row in response_rows(run) if run.info.get("kind") == "named" else ():
+            key = row["fact"], row.get("response_digest")
+            if row["status"] == "ok" and key not in seen:
+                seen.add(key)
+                yield from (named_row(row, one) for one in by_fact.get(row["fact"], ()))

@@ -1,4 +1,4 @@
-"""Rows of results.duckdb out of journals: runs, responses, likelihoods, and whom each text is matched to."""
+"""Rows of results.duckdb out of journals: runs, responses, likelihoods, and what a text may be matched to."""
 
 import hashlib
 from collections import defaultdict
@@ -8,13 +8,10 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from dyknow import benchmark, named
+from dyknow.candidates import Asked, Candidate, candidates_digest
 from dyknow.journal import RunInfo, edits, key_of, likelihoods, questions, responses
-from dyknow.match import MATCHER_VERSION, PARAMETERS, Candidate, candidates_digest, match
 from dyknow.models import presets
 from kg.answers import NameRow
-
-MatchKey = tuple[str, str, str]
-"""Digest of the response, fact, digest of the names it may be matched to."""
 
 _QUESTION_COLUMNS: Final = ("question", "fact", "domain", "subject", "phrasing", "counted")
 _EDIT_COLUMNS: Final = (
@@ -28,28 +25,6 @@ def sha256(*parts: bytes) -> str:
     for part in parts:
         digest.update(len(part).to_bytes(8, "big") + part)
     return digest.hexdigest()
-
-
-class Asked(NamedTuple):
-    """A fact and the names that answers to it may be matched to."""
-
-    fact: str
-    subject: str
-    property: str
-    office: str | None
-    whole: bool
-    candidates: tuple[Candidate, ...]
-    digest: str
-
-    def row(self) -> dict[str, Any]:
-        """Return its row in the table of facts."""
-        about = {"fact": self.fact, "subject": self.subject, "property": self.property, "office": self.office}
-        return {**about, "whole": self.whole, "candidates_digest": self.digest}
-
-    def labels(self) -> Iterator[dict[str, str]]:
-        """Yield the name of each entity that an answer may be matched to."""
-        for candidate in self.candidates:
-            yield {"fact": self.fact, "entity": candidate.entity, "label": candidate.labels[0]}
 
 
 def asked_of(known: Iterable[Any], rows: Iterable[NameRow]) -> dict[str, Asked]:
@@ -185,25 +160,20 @@ def _response_digest(row: Mapping[str, Any]) -> str:
     return sha256((row.get("prompt") or "").encode(), (row.get("text") or "").encode())
 
 
-def match_row(key: MatchKey, row: Mapping[str, Any], asked: Asked) -> dict[str, Any]:
-    """Match one text, or take over whom a run of kind "named" says it names."""
-    digest, fact, candidates = key
-    about = {"response_digest": digest, "fact": fact, "candidates_digest": candidates}
-    if "entity" in row:
-        label = {"matched": "", "alias": row["label"] or "", "match_rule": "named", "score": None}
-        spans = {"span_start": None, "span_end": None, "matcher_version": named.VERSION, "matcher_parameters": None}
-        return {**about, "entity": row["entity"], "reason": row["reason"], **label, **spans}
-    found = match(row["text"] or "", row["prompt"] or "", asked.candidates, asked.subject, asked.office)
+def named_row(row: Mapping[str, Any], asked: Asked) -> dict[str, Any]:
+    """Take over whom a run of kind "named" says its text names."""
     return {
-        **about,
-        "matcher_version": MATCHER_VERSION,
-        "matcher_parameters": PARAMETERS,
-        "entity": found.entity,
-        "reason": str(found.reason),
-        "span_start": found.start,
-        "span_end": found.end,
-        "matched": found.matched,
-        "alias": found.alias,
-        "match_rule": found.rule,
-        "score": found.score,
+        "response_digest": row["response_digest"],
+        "fact": asked.fact,
+        "candidates_digest": asked.digest,
+        "matcher_version": named.VERSION,
+        "matcher_parameters": None,
+        "entity": row["entity"],
+        "reason": row["reason"],
+        "span_start": None,
+        "span_end": None,
+        "matched": "",
+        "alias": row["label"] or "",
+        "match_rule": "named",
+        "score": None,
     }

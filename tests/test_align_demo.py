@@ -20,9 +20,10 @@ from dyknow.align.rag import rag
 from dyknow.align.serac import serac
 from dyknow.align.verbalise import statement_documents
 from dyknow.benchmark import Question, load
+from dyknow.candidates import Asked
 from dyknow.match import match
 from dyknow.models import Model, Options, load_model
-from dyknow.rows import Asked, asked_of
+from dyknow.rows import asked_of
 from kg import answers, identity
 from kg.answers import AnswerSet
 from kg.identity import Identity

@@ -14,7 +14,7 @@ import duckdb
 import orjson
 import pytest
 
-from dyknow import results, rows, tablefiles
+from dyknow import matching, results, tablefiles
 from dyknow.beliefs import find_holders
 from dyknow.benchmark import load
 from dyknow.match import Match, match
@@ -337,7 +337,7 @@ def test_another_matcher_matches_anew(
         texts.append(text)
         return match(text, *rest)
 
-    monkeypatch.setattr(rows, "match", told)
+    monkeypatch.setattr(matching, "match", told)
     results.connect(runs, snapshots[:1], seeded).close()
     assert texts == []
     monkeypatch.setattr(results, "_matcher_digest", lambda: "another")
@@ -347,7 +347,7 @@ def test_another_matcher_matches_anew(
 
 def test_the_matchers_digest_holds_every_module_it_imports() -> None:
     package = Path(results.__file__).parent
-    seen, waiting = set(), {"match"}
+    seen, waiting = set(), {"matching"}
     while waiting:
         module = waiting.pop()
         seen.add(module)
