@@ -5,6 +5,7 @@ that readers are never locked out; deleted, it is made again with the same rows.
 each set of names, and kept for the next making. Every table and column is described in the file itself.
 """
 
+import secrets
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -18,17 +19,28 @@ import orjson
 
 from dyknow import benchmark
 from dyknow.candidates import Asked
-from dyknow.journal import RunInfo, find_runs, judgments, standing_judgments
+from dyknow.digests import run_digest
+from dyknow.journal import RunInfo, judgments, standing_judgments, whole_runs
 from dyknow.match import ALIASES_DIGEST, MATCHER_VERSION, PARAMETERS
 from dyknow.matching import Pair, match_rows
 from dyknow.models import presets
-from dyknow.rows import asked_of, edit_rows, likelihood_rows, named_row, response_rows, run_row, sha256
+from dyknow.rows import (
+    asked_of,
+    edit_rows,
+    likelihood_rows,
+    named_row,
+    response_rows,
+    run_row,
+    sha256,
+    told_rows,
+)
 from kg import identity
-from kg.answers import facts, names, timeline
-from kg.errors import QueryError, RunError
+from kg.answers import CoverageRow, Fact, facts, names
+from kg.errors import QueryError, RunError, UsageError
 from kg.resources import query
 from kg.snapshot import Snapshot
-from kg.store import open_store
+from kg.standings import FactTimeline, timeline
+from kg.store import Graph, open_store
 
 Progress = Callable[[str], None]
 
@@ -66,17 +78,29 @@ _SANDBOX: Final = (
     "SET lock_configuration = true",
 )
 _COLUMN_TYPES: Final = (
-    "SELECT column_name, data_type FROM duckdb_columns() WHERE database_name = 'made' AND table_name = ?"
+    "SELECT column_name, data_type FROM duckdb_columns() WHERE database_name = ? AND table_name = ?"
     " ORDER BY column_index"
 )
+_FILE_BYTES: Final = 64_000_000  # of rows on their way in: so much, and what the parts of them take, is written at once
+_LINE_BYTES: Final = 1_000_000  # DuckDB takes twice the longest line as room for each thread
+_STAGED_ROWS: Final = 100_000
+_FACTS_AT_ONCE: Final = 2_000
 _RESPONSE_COLUMNS: Final = (
     "run", "question", "fact", "domain", "subject", "phrasing", "counted", "sample", "prompt", "text", "status",
     "finish_reason", "raw", "logprob", "prompt_tokens", "tokens", "seconds", "server", "response_digest",
 )  # fmt: skip
+_STAGED_COLUMNS: Final = (*_RESPONSE_COLUMNS, "expected", "line")
 _JUDGMENT_COLUMNS: Final = (
     "run", "question", "sample", "judge", "named", "entity", "verdict", "start", "as_of", "reason", "note", "time",
     "by",
 )  # fmt: skip
+
+
+class Limits(NamedTuple):
+    """What DuckDB may take of a machine."""
+
+    memory: str = "50%"  # of the machine's, or an amount such as "4GB"; the names of holders lie in memory beside it
+    spill: Path | None = None  # folder for what does not fit, made where it is needed; None: beside the results
 
 
 class Table(NamedTuple):
@@ -87,7 +111,11 @@ class Table(NamedTuple):
 
 
 def connect(
-    runs_dir: Path, snapshots: Sequence[Snapshot], database: Path, progress: Progress | None = None
+    runs_dir: Path,
+    snapshots: Sequence[Snapshot],
+    database: Path,
+    progress: Progress | None = None,
+    limits: Limits = Limits(),  # noqa: B008 -- a constant
 ) -> duckdb.DuckDBPyConnection:
     """Return a read-only connection to the results, made anew first where they are stale.
 
@@ -96,30 +124,54 @@ def connect(
         snapshots: the snapshots that verdicts may rest on.
         database: the file; written beside and renamed.
         progress: told what is being done, where that takes time.
+        limits: what DuckDB may take, for the making and for what is asked of the connection.
 
     Raises:
         RunError: a journal is damaged, or the file cannot be written.
+        UsageError: a limit is no amount of memory.
     """
-    runs = find_runs(runs_dir)
+    runs = whole_runs(runs_dir)
     fingerprint = _fingerprint(runs, snapshots)
     if _meta(database).get("fingerprint") != fingerprint:
-        _make(runs, snapshots, database, fingerprint, progress or (lambda _: None))
-    return _open(database)
+        _make(runs, snapshots, database, fingerprint, progress=progress or (lambda _: None), limits=limits)
+    return open_results(database, limits)
 
 
-def _open(database: Path) -> duckdb.DuckDBPyConnection:
+def open_results(database: Path, limits: Limits = Limits()) -> duckdb.DuckDBPyConnection:  # noqa: B008 -- a constant
     """Open the file read-only, as "results", in an instance of its own.
 
     ``duckdb.connect(database)`` would share the instance that an earlier connection of this process still holds open,
     and so go on reading the file that has since been replaced.
+
+    Raises:
+        QueryError: there is no such file, or it is no results file.
+        UsageError: a limit is no amount of memory.
     """
-    connection = duckdb.connect()
+    connection = _limited(database, limits)
     try:
         connection.execute(f"ATTACH '{_quoted(database)}' AS results (READ_ONLY)")
         connection.execute("USE results")
     except duckdb.Error as error:
         connection.close()
         raise QueryError(f"{database} cannot be read: {error}", hint="dyknow score makes it anew.") from error
+    return connection
+
+
+def _limited(database: Path, limits: Limits) -> duckdb.DuckDBPyConnection:
+    """Return a connection of its own to nothing yet, which keeps to the limits.
+
+    What does not fit in memory is spilt into a folder that no other connection has; it goes with the connection.
+    """
+    if limits.spill:
+        limits.spill.mkdir(parents=True, exist_ok=True)
+    spill = (limits.spill or database.parent) / f".{database.name}-spill-{secrets.token_hex(4)}"
+    connection = duckdb.connect()
+    try:
+        connection.execute(f"SET memory_limit = '{limits.memory.replace(chr(39), chr(39) * 2)}'")
+    except duckdb.Error as error:
+        connection.close()
+        raise UsageError(f"{limits.memory!r} is no amount of memory.", hint="Write it as 4GB, or 50%.") from error
+    connection.execute(f"SET temp_directory = '{_quoted(spill)}'")
     return connection
 
 
@@ -139,7 +191,7 @@ def open_readonly(database: Path) -> duckdb.DuckDBPyConnection:
     Raises:
         QueryError: there is no such file, or it is no results file.
     """
-    connection = _open(database)
+    connection = open_results(database)
     for setting in _SANDBOX:
         connection.execute(setting)
     return connection
@@ -177,9 +229,7 @@ def _fingerprint(runs: Sequence[RunInfo], snapshots: Sequence[Snapshot]) -> str:
     parts = [_code_digest(), identity.load().digest, ALIASES_DIGEST, MATCHER_VERSION, benchmark.load().digest]
     parts += [sha256(presets.TABLE.read_bytes())]
     parts += [f"{snapshot.id} {_timeline_key(snapshot)}" for snapshot in snapshots]
-    for run in runs:
-        files = sorted([*run.path.glob("*.json"), *run.path.glob("*.jsonl"), *run.path.glob("judgments/*.jsonl")])
-        parts += [f"{run.id}/{file.name} {sha256(file.read_bytes())}" for file in files]
+    parts += [f"{run.id} {run_digest(run)}" for run in runs]
     return sha256(*(part.encode() for part in parts))
 
 
@@ -198,17 +248,17 @@ def _matcher_digest() -> str:
 
 def _timeline_key(snapshot: Snapshot) -> str:
     """Return a digest of all that a snapshot's facts, labels and standings depend on, the snapshot itself included."""
-    statements = [query(f"kg/{name}.rq") for name in ("answers", "days", "facts", "holder-labels", "names")]
-    code = Path(__file__).parent.parent / "kg" / "answers.py"
+    statements = [query(f"kg/{name}.rq") for name in ("facts", "names", "terms")]
+    code = [Path(__file__).parent.parent / "kg" / f"{name}.py" for name in ("answers", "standings")]
     parts = [snapshot.digest, identity.load().digest, ALIASES_DIGEST, query("dyknow/schema.sql"), *statements]
-    return sha256(*(part.encode() for part in parts), code.read_bytes())
+    return sha256(*(part.encode() for part in parts), *(file.read_bytes() for file in code))
 
 
 def _meta(database: Path) -> dict[str, str]:
     """Return what a results file says it was made of; nothing where it is absent or not ours."""
     if not database.is_file():
         return {}
-    with suppress(duckdb.Error, QueryError), _open(database) as connection:
+    with suppress(duckdb.Error, QueryError), open_results(database) as connection:
         return dict(connection.execute("SELECT key, value FROM meta").fetchall())
     return {}
 
@@ -217,12 +267,18 @@ def _meta(database: Path) -> dict[str, str]:
 
 
 def _make(
-    runs: Sequence[RunInfo], snapshots: Sequence[Snapshot], database: Path, fingerprint: str, progress: Progress
+    runs: Sequence[RunInfo],
+    snapshots: Sequence[Snapshot],
+    database: Path,
+    fingerprint: str,
+    *,
+    progress: Progress,
+    limits: Limits,
 ) -> None:
     """Make the file beside and rename it; two makers at once each make their own, and the last one stays."""
     with _beside(database) as folder:
         beside = Path(folder) / "results.duckdb"
-        with duckdb.connect() as connection:
+        with _limited(database, limits) as connection:
             connection.execute(f"ATTACH '{_quoted(beside)}' AS made (STORAGE_VERSION '{_STORAGE}')")
             old = _attach_old(connection, database)
             connection.execute("USE made")
@@ -293,20 +349,19 @@ class _Maker:
         }
         self._insert("meta", [{"key": key, "value": value} for key, value in sorted(made_of.items())])
 
-    def _insert(self, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Insert rows through a file of JSON lines: of all ways in, the fast one that needs no other package."""
-        path = self._folder / f"{table}.jsonl"
-        with path.open("wb") as file:
-            for row in rows:
-                file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
-        if path.stat().st_size:
-            types = dict(self._connection.execute(_COLUMN_TYPES, [table]).fetchall())
+    def _insert(self, table: str, rows: Iterable[Mapping[str, Any]], catalog: str = "made") -> int:
+        """Insert rows and count them, through files of JSON lines: the fast way in that needs no other package."""
+        path, left, inserted = self._folder / f"{table}.jsonl", iter(rows), 0
+        types = dict(self._connection.execute(_COLUMN_TYPES, [catalog, table]).fetchall())
+        while (written := _write_lines(path, left)).rows:
             self._connection.execute(
-                f"INSERT INTO made.{table} BY NAME FROM read_json(?, format = 'newline_delimited', columns = {types!r},"
-                " maximum_object_size = 268435456)",
+                f"INSERT INTO {catalog}.{table} BY NAME FROM read_json(?, format = 'newline_delimited',"
+                f" columns = {types!r}, maximum_object_size = {max(written.longest, _LINE_BYTES)})",
                 [str(path)],
             )
+            inserted += written.rows
         path.unlink()
+        return inserted
 
     # Snapshots
 
@@ -314,7 +369,8 @@ class _Maker:
         """Insert a snapshot's facts, labels, standings and coverage; return the names a text may be matched to."""
         self._insert("snapshots", [{"snapshot": snapshot.id, "day": snapshot.date, "digest": snapshot.digest}])
         store, known = open_store(snapshot), identity.load()
-        asked = asked_of(facts(store, known).values(), names(store, known))
+        of_snapshot = list(facts(store, known).values())
+        asked = dict(_asked(store, known, of_snapshot))
         if self._old.get(f"timeline:{snapshot.id}") == _timeline_key(snapshot):
             for table in ("facts", "labels", "standings", "coverage"):
                 self._connection.execute(
@@ -322,29 +378,49 @@ class _Maker:
                 )
             return asked
         self._progress(f"reading the standings of snapshot {snapshot.id}")
-        self._insert("facts", [{"snapshot": snapshot.id, **fact.row()} for fact in asked.values()])
-        self._insert("labels", [{"snapshot": snapshot.id, **row} for fact in asked.values() for row in fact.labels()])
-        table_ = timeline(store, known)
-        self._insert("standings", ({"snapshot": snapshot.id, **row._asdict()} for row in table_.standings))
-        self._insert("coverage", ({"snapshot": snapshot.id, **row._asdict()} for row in table_.coverage))
+        self._insert("facts", ({"snapshot": snapshot.id, **fact.row()} for fact in asked.values()))
+        self._insert("labels", ({"snapshot": snapshot.id, **row} for fact in asked.values() for row in fact.labels()))
+        coverage: list[CoverageRow] = []
+        self._insert("standings", self._standings(snapshot, timeline(store, known, of_snapshot), coverage))
+        self._insert("coverage", ({"snapshot": snapshot.id, **row._asdict()} for row in coverage))
         return asked
+
+    def _standings(
+        self, snapshot: Snapshot, parts: Iterable[FactTimeline], coverage: list[CoverageRow]
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the rows of the standings; the few of the coverage, which come with them, are put aside."""
+        for part in parts:
+            coverage += part.coverage
+            for row in part.standings:
+                yield {"snapshot": snapshot.id, **row._asdict()}
 
     # Runs
 
-    def _runs(self, runs: Sequence[RunInfo]) -> list[dict[str, Any]]:
-        """Insert runs, responses and judgments; return the responses."""
+    def _runs(self, runs: Sequence[RunInfo]) -> None:
+        """Insert runs, responses, judgments and what else their journals say."""
         self._insert("runs", (run_row(run) for run in runs))
-        rows = [row for run in runs for row in response_rows(run)]
         self._insert("likelihoods", (row for run in runs for row in likelihood_rows(run)))
         self._insert("edits", (row for run in runs for row in edit_rows(run)))
-        self._insert("responses", ({key: row.get(key) for key in _RESPONSE_COLUMNS} for row in rows))
+        self._responses(runs)
         judged = (
             {"sample": 0, "named": False, **row, "run": run.id}
             for run in runs
             for row in standing_judgments(judgments(run.path))
         )
         self._insert("judgments", ({key: row.get(key) for key in _JUDGMENT_COLUMNS} for row in judged))
-        return rows
+
+    def _responses(self, runs: Sequence[RunInfo]) -> None:
+        """Insert the responses that count, out of all lines of the journals: DuckDB sorts them, on disk if need be."""
+        self._connection.execute(query("dyknow/staged.sql"))
+        staged = 0
+        for place, run in enumerate(runs):
+            rows = ({key: row.get(key) for key in _STAGED_COLUMNS} | {"place": place} for row in told_rows(run))
+            staged += self._insert("staged", rows, "memory")
+            if staged > _STAGED_ROWS or place == len(runs) - 1:
+                self._connection.execute(query("dyknow/settled.sql"))
+                self._connection.execute("TRUNCATE memory.staged")
+                staged = 0
+        self._connection.execute("DROP TABLE memory.staged")
 
     def _matches(self, runs: Sequence[RunInfo], candidates: Mapping[str, Mapping[str, Asked]]) -> None:
         """Match every text to the names of every snapshot, each pair once in the life of the file."""
@@ -360,6 +436,34 @@ class _Maker:
         """Take over what the old file's texts were matched to."""
         if self._old.get("matcher") == _matcher_digest():
             self._connection.execute(query("dyknow/matches_kept.sql"), {"version": MATCHER_VERSION})
+
+
+class _Written(NamedTuple):
+    """How many rows were written, and the bytes of the longest line."""
+
+    rows: int
+    longest: int
+
+
+def _write_lines(path: Path, rows: Iterator[Mapping[str, Any]]) -> _Written:
+    """Write rows into a file until it is large enough, or none is left."""
+    count = longest = size = 0
+    with path.open("wb") as file:
+        for row in rows:
+            count += 1
+            line = orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
+            size += file.write(line)
+            longest = max(longest, len(line))
+            if size > _FILE_BYTES:
+                break
+    return _Written(count, longest)
+
+
+def _asked(store: Graph, known: identity.Identity, of_snapshot: Sequence[Fact]) -> Iterator[tuple[str, Asked]]:
+    """Yield facts with the names that a text may be matched to; the rows of few of them are in memory at once."""
+    for first in range(0, len(of_snapshot), _FACTS_AT_ONCE):
+        batch = of_snapshot[first : first + _FACTS_AT_ONCE]
+        yield from asked_of(batch, names(store, known, batch)).items()
 
 
 def _pairs(connection: duckdb.DuckDBPyConnection, asked: Mapping[tuple[str, str], Asked]) -> Iterator[Pair]:

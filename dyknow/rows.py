@@ -9,7 +9,7 @@ import orjson
 
 from dyknow import benchmark, named
 from dyknow.candidates import Asked, Candidate, candidates_digest
-from dyknow.journal import RunInfo, edits, key_of, likelihoods, questions, responses
+from dyknow.journal import JOURNAL, RunInfo, each, edits, key_of, likelihoods, questions, responses
 from dyknow.models import presets
 from kg.answers import NameRow
 
@@ -114,6 +114,21 @@ def response_rows(run: RunInfo) -> Iterator[dict[str, Any]]:
         for sample in range(run.samples):
             if (about["question"], sample) not in seen:
                 yield {**about, "run": run.id, "sample": sample, "status": "unanswered"}
+
+
+def told_rows(run: RunInfo) -> Iterator[dict[str, Any]]:
+    """Yield every line of a run's journal, and a row "unanswered" for each answer that it set out to get.
+
+    That is more than `response_rows`, which keeps of all lines those that count: here each has its number, ``line``,
+    and says whether it is only ``expected``, so that others can choose; a run of any length takes no memory.
+    """
+    lines = named.rows(run.path) if run.info.get("kind") == "named" else each(run.path / JOURNAL, "status")
+    for line, row in enumerate(lines):
+        digest = _response_digest(row)
+        yield {**row, "run": run.id, "response_digest": digest, "expected": False, "line": line}
+    expected = ((about, sample) for about in _all_questions(run) for sample in range(run.samples))
+    for line, (about, sample) in enumerate(expected):
+        yield {**about, "run": run.id, "sample": sample, "status": "unanswered", "expected": True, "line": line}
 
 
 def _all_questions(run: RunInfo) -> list[dict[str, Any]]:

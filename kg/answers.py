@@ -388,11 +388,12 @@ def _coverage(sets: Sequence[AnswerSet], rule: Rule) -> Iterator[CoverageRow]:
             yield CoverageRow(this.fact, rule, this.as_of, after.as_of if after else None, this.status)
 
 
-def names(graph: Graph, identity: Identity) -> list[NameRow]:
-    """Return every name of every entity that holds a fact in some statement, sorted."""
-    known = {fact.iri: fact.fact for fact in facts(graph, identity).values()}
+def names(graph: Graph, identity: Identity, of: Iterable[Fact] | None = None) -> list[NameRow]:
+    """Return every name of every entity that holds a fact in some statement, sorted; None: of all facts."""
+    known = {fact.iri: fact.fact for fact in (facts(graph, identity).values() if of is None else of)}
+    bound: list[Sequence[Term]] = [[None]] if of is None else [[ox.NamedNode(iri)] for iri in known]
     bounds: dict[tuple[str, str, str, str, str | None], list[Row]] = defaultdict(list)
-    for row in select(graph, "names", "?fact", [[None]]):
+    for row in select(graph, "names", "?fact", bound):
         team = None if "class" not in row else str(row["class"])
         entity = identity.entity(str(row["holder"]))
         bounds[known[str(row["fact"])], entity, str(row["name"]), str(row["kind"]), team].append(row)

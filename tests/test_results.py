@@ -21,7 +21,7 @@ from dyknow.match import Match, match
 from dyknow.named import import_named
 from dyknow.named import write as write_named
 from kg import identity
-from kg.answers import Timeline, answers
+from kg.answers import answers
 from kg.dates import parse_day
 from kg.errors import QueryError, RunError
 from kg.snapshot import Snapshot, find_snapshots
@@ -323,7 +323,7 @@ def test_other_standings_make_the_file_stale(
     results.connect(runs, snapshots, seeded, told.append).close()
     assert told == []
     monkeypatch.setattr(results, "_timeline_key", lambda snapshot: f"another query for {snapshot.id}")
-    monkeypatch.setattr(results, "timeline", lambda _graph, _identity: Timeline([], []))
+    monkeypatch.setattr(results, "timeline", lambda _graph, _identity, _known: iter(()))
     results.connect(runs, snapshots, seeded, told.append).close()
     assert told == [f"reading the standings of snapshot {snapshot.id}" for snapshot in snapshots]
 
@@ -402,7 +402,7 @@ def test_sql_on_a_missing_or_broken_file_is_refused(tmp_path: Path) -> None:
 def test_a_broken_file_is_made_anew(
     runs: Path, snapshots: list[Snapshot], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(results, "timeline", lambda _graph, _identity: Timeline([], []))
+    monkeypatch.setattr(results, "timeline", lambda _graph, _identity, _known: iter(()))
     (tmp_path / "results.duckdb").write_bytes(b"not a database" * 1000)
     with results.connect(runs, snapshots, tmp_path / "results.duckdb") as connection:
         assert connection.execute("SELECT count(*) FROM runs").fetchone() == (2,)
