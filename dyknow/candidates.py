@@ -7,12 +7,13 @@ of :mod:`dyknow.names`. A fact's names are compiled once.
 import csv
 import hashlib
 import io
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
-from dyknow.names import Form, Named, Rule, families, forms, words
+from dyknow.names import Form, Named, Rule, families, forms, keys_of, spellings
 from kg import identity
 from kg.errors import DataError
 from kg.terms import label_of
@@ -64,6 +65,7 @@ class Names(NamedTuple):
     """The compiled names of a fact's candidates."""
 
     forms: dict[str, Form]
+    ordered: list[str]  # the keys of all forms, sorted
     longest: int  # words of the longest form
     begin: frozenset[str]  # first words of full names
     full: dict[int, list[str]]  # words in a name -> keys of full names, for misspellings
@@ -75,46 +77,79 @@ class Names(NamedTuple):
     teams: bool
 
 
-_KNOWN: Final[dict[tuple[int, bool], tuple[Sequence[Candidate], Names]]] = {}
-"""Names by the identity of a sequence of candidates, which stays alive here: hashing it anew for each text is dear."""
+class Shelf:
+    """Compiled names of many facts, up to so many forms in all: those that were compiled first are forgotten first."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._held = 0
+        self._names: dict[tuple[tuple[Candidate, ...], bool], Names] = {}
+        # By the identity of a sequence, which stays alive here: hashing it anew for each text is dear.
+        self._near: dict[tuple[int, bool], tuple[Sequence[Candidate], Names]] = {}
+        self._lock = threading.Lock()
+
+    def get(self, candidates: Sequence[Candidate], *, aliases: bool) -> Names:
+        """Return the names of a fact's candidates, compiled now if they are not held."""
+        found = self._near.get((id(candidates), aliases))
+        if found is not None and found[0] is candidates:
+            return found[1]
+        with self._lock:
+            key = tuple(candidates), aliases
+            names = self._names.get(key)
+            if names is None:
+                names = compiled(*key)
+                self._make_room(len(names.forms))
+                self._names[key] = names
+            if isinstance(candidates, tuple):  # a list may change
+                self._near[id(candidates), aliases] = candidates, names
+        return names
+
+    def _make_room(self, more: int) -> None:
+        self._held += more
+        if self._held > self._most or len(self._near) > _NEAR:
+            self._near.clear()
+        while self._held > self._most and self._names:
+            self._held -= len(self._names.pop(next(iter(self._names))).forms)
+
+
+_NEAR: Final = 10_000
+"""Sequences of candidates that are kept alive to be known again."""
+
+_SHELF: Final = Shelf(250_000)
+"""About 100 MB: the names of a few thousand facts, or of ten great clubs."""
 
 
 def names_of(candidates: Sequence[Candidate], *, aliases: bool = True) -> Names:
-    """Return the names of a fact's candidates, with or without the reviewed aliases."""
-    if not isinstance(candidates, tuple):
-        return compiled(tuple(candidates), aliases)
-    found = _KNOWN.get((id(candidates), aliases))
-    if found is None or found[0] is not candidates:
-        if len(_KNOWN) >= 4096:
-            _KNOWN.clear()
-        found = _KNOWN[id(candidates), aliases] = candidates, compiled(candidates, aliases)
-    return found[1]
+    """Return the names of a fact's candidates, with or without the reviewed aliases.
+
+    They are compiled once, unless those of very many other facts come between: texts had best come fact by fact.
+    """
+    return _SHELF.get(candidates, aliases=aliases)
 
 
-@lru_cache(maxsize=1024)
 def compiled(candidates: tuple[Candidate, ...], aliases: bool = True) -> Names:
-    """Return the names of a fact's candidates, compiled once, with or without the reviewed aliases."""
+    """Compile the names of a fact's candidates, with or without the reviewed aliases."""
     named = [_named(candidate, load_aliases() if aliases else {}) for candidate in candidates]
-    found = forms(named)
+    spelt = [(one, spellings(one)) for one in named]
+    found = forms(spelt)
     full: dict[int, list[str]] = {}
     parts: dict[str, tuple[str, ...]] = {}
     for key, form in found.items():
         if form.rule <= Rule.FORM and len(key) >= (FUZZY_LETTERS if form.size > 1 else FUZZY_SINGLE):
             full.setdefault(form.size, []).append(key)
-            parts[key] = tuple(word.key for word in words(form.alias))
+            parts[key] = keys_of(form.alias)
     longest = max((form.size for form in found.values()), default=0)
-    given = {
-        candidate.entity: tuple(word.key for word in words(" ".join(candidate.labels[:1]))) for candidate in candidates
-    }
+    given = {candidate.entity: keys_of(" ".join(candidate.labels[:1])) for candidate in candidates}
     latest = max(candidates, key=lambda candidate: candidate.first_day or -(10**9), default=None)
     return Names(
         found,
+        sorted(found),
         longest,
-        frozenset(words(form.alias)[0].key for form in found.values() if form.rule <= Rule.FORM and form.size > 1),
+        frozenset(keys_of(form.alias)[0] for form in found.values() if form.rule <= Rule.FORM and form.size > 1),
         full,
         parts,
         given,
-        families(named),
+        families(spelt),
         latest and latest.entity,
         frozenset(candidate.entity for candidate in candidates if candidate.team_class == "national"),
         any(candidate.team_class for candidate in candidates),

@@ -41,14 +41,18 @@ def _offices() -> dict[str, frozenset[str]]:
     return {word: kind.union(*(other for other in alike if kind & other)) for word, kind in found.items()}
 
 
-@lru_cache(maxsize=1024)
-def _hard_gap(gap: str) -> bool:
-    return _HARD.search(gap) is not None
+_SHORT: Final = 32
+"""Signs of a gap that is worth remembering; one of a hundred thousand signs is not."""
 
 
 @lru_cache(maxsize=1024)
-def _apart_gap(gap: str) -> bool:
-    return _APART.search(gap) is not None
+def _known_gap(gap: str) -> tuple[bool, bool]:
+    return _HARD.search(gap) is not None, _APART.search(gap) is not None
+
+
+def _gap(gap: str) -> tuple[bool, bool]:
+    """Tell whether signs between words end a clause, and whether they keep the words apart."""
+    return _known_gap(gap) if len(gap) <= _SHORT else _known_gap.__wrapped__(gap)
 
 
 @lru_cache(maxsize=4096)
@@ -87,14 +91,14 @@ class Clauses:
             self._hard[0], self._soft[0] = True, False
 
     def _ends(self, at: int, gap: str) -> bool:
-        if not _hard_gap(gap):
+        if not _gap(gap)[0]:
             return False
         before = self.words[at - 1]
         short = len(before.key) == 1 or (before.capital and before.key in word_list("abbreviations"))
         return gap.strip(" ,") != "." or not short
 
     def _joins(self, at: int, gap: str) -> bool:
-        if self._hard[at] or _apart_gap(gap):
+        if self._hard[at] or _gap(gap)[1]:
             return False
         if self._asks and self._answers(at - 1, gap):
             return False

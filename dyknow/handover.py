@@ -10,8 +10,8 @@ from dyknow.names import Word, word_list
 _STOP: Final = re.compile(r"[.!?\n;|•]")
 _YEARS: Final = r"\d{4}\s*[-–—]\s*\d{4}"
 _ENDED: Final = re.compile(rf"(?:former|ex|previous|past|until|{_YEARS}(?:\s*[,;&]\s*{_YEARS})*$)", re.IGNORECASE)
-_BEFORE: Final = re.compile(r"(\d{4}\s*[-–—]\s*(?:\d{4}|present|now|today|current)?)\s*:?\s*$", re.IGNORECASE)
-"""The years of a term, written before a name in a list."""
+_BEFORE: Final = re.compile(r"(\d{4}\s*+[-–—]\s*+(?:\d{4}|present|now|today|current)?)\s*+:?\s*+$", re.IGNORECASE)
+"""The years of a term, written before a name in a list; spaces are given back to none of the others that want them."""
 _DATED: Final = re.compile(r"\d{4}\s*[-–]")
 _GOES_ON: Final = re.compile(r"\b(?:present|current|currently|since|incumbent|now)\b|\d{4}\s*[-–—]\s*$", re.IGNORECASE)
 _REACH: Final = 24
@@ -157,7 +157,8 @@ class Handover:
         if last >= len(self._words):
             return ""
         if self._gaps[last].lstrip().startswith("("):
-            return text[self._words[last].start :].partition(")")[0]
+            end = text.find(")", self._words[last].start)
+            return text[self._words[last].start : end if end >= 0 else len(text)]
         if not (self._dated and self._words[last].key.isdigit()):
             return ""
         return text[self._words[last].start : self._words[min(last + 2, len(self._words)) - 1].end]

@@ -34,6 +34,10 @@ _PARTICLES: Final = re.compile(r"^(?:[a-zà-ÿ]+ )+")
 """What stands before a family name and may be left out: "van Beurden"."""
 
 
+_MANY: Final = 16
+"""Later names of which any may be left out; more double the forms with each, and are the title of a law."""
+_ARTICLE: Final = re.compile(r"^(?:[aA]l|[eE]l)[- ](?=\w)")
+_DOTTED: Final = re.compile(r"(?:\w\.)+")
 _CAPITAL_PARTICLES: Final = ("Al", "El", "Bin", "Ibn", "Van", "Von", "De", "Di", "Da")
 
 _SOUNDS: Final = (
@@ -105,13 +109,17 @@ class Named(NamedTuple):
     first_day: int | None
 
 
-@lru_cache(maxsize=1 << 12)
 def fold(word: str) -> str:
     """Strip accents and case, and every sign that is no letter or digit.
 
     >>> fold("Erdoğan"), fold("Yıldırım"), fold("Løkke"), fold("A.C.")
     ('erdogan', 'yildirim', 'lokke', 'ac')
     """
+    return _fold(word) if len(word) < _LONG else _fold.__wrapped__(word)
+
+
+@lru_cache(maxsize=1 << 14)
+def _fold(word: str) -> str:
     plain = word
     for _ in range(2):  # Unicode's caseless form: decomposing can yield a capital, and small letters an accent
         plain = unicodedata.normalize("NFKD", plain.casefold().translate(_UNFOLDED))
@@ -130,6 +138,10 @@ def sound(key: str) -> str:
     return key
 
 
+_LONG: Final = 64
+"""Signs of a word that is not worth remembering: no name, but a line of signs without a blank."""
+
+
 @lru_cache(maxsize=1 << 16)
 def _reading(word: str) -> tuple[str, bool]:
     """Return a word's key and whether it is written like a name: with a capital, or in letters that know none."""
@@ -145,19 +157,34 @@ def words(text: str, start: int = 0) -> list[Word]:
     """
     found = []
     make, kind = tuple.__new__, Word  # half the time of calling Word
+    known, read = _reading, _reading.__wrapped__
     pattern, place = _ASCII_WORDS if text.isascii() else _WORDS, start
     for gap, word in pattern.findall(text, start):
         begin = place + len(gap)
         place = begin + len(word)
-        key, capital = _reading(word)
+        key, capital = known(word) if len(word) < _LONG else read(word)
         if key:
             found.append(make(kind, (begin, place, key, capital)))
     return found
 
 
+def keys_of(text: str) -> tuple[str, ...]:
+    """Return the keys of a text's words.
+
+    >>> keys_of("Côte d’Ivoire")
+    ('cote', 'd', 'ivoire')
+    """
+    return tuple([key for part in text.split(" ") for key in _part_keys(part)])
+
+
+@lru_cache(maxsize=1 << 14)
+def _part_keys(part: str) -> tuple[str, ...]:
+    return tuple([word.key for word in words(part)])
+
+
 def key_of(text: str) -> str:
     """Return the key of a form; empty where it has no letter or digit."""
-    return "".join(word.key for word in words(text))
+    return "".join(keys_of(text))
 
 
 @cache
@@ -197,51 +224,59 @@ def is_numeral(word: str) -> bool:
     return _ROMAN.fullmatch(word) is not None
 
 
-def forms(candidates: Sequence[Named]) -> dict[str, Form]:
-    """Return every form of the candidates by its key; one that two entities share and no rule settles is left out."""
-    found: dict[str, list[tuple[Form, int]]] = {}
-    for candidate in candidates:
-        for alias, rule in _forms_of(candidate):
-            key = key_of(alias)
-            if key:
-                form = Form(key, len(words(alias)), candidate.entity, alias, rule)
-                found.setdefault(key, []).append((form, candidate.first_day or 0))
-    settled = ((key, _settle(claims)) for key, claims in found.items())
-    return {key: form for key, form in settled if form is not None}
+class Spelling(NamedTuple):
+    """A form of a candidate's name, whoever else may bear it."""
+
+    alias: str
+    rule: Rule
+    key: str
+    size: int  # words
 
 
-def families(candidates: Sequence[Named]) -> dict[str, list[Form]]:
-    """Return the surnames of the candidates with all who bear them, whoever came last first."""
-    found: dict[str, list[Form]] = {}
-    for candidate in sorted(candidates, key=lambda one: (-(one.first_day or 0), one.entity)):
-        if candidate.team_class:
-            continue
-        for alias, rule in _forms_of(candidate):
-            single = rule is Rule.ALIAS and " " not in alias
-            if (rule is Rule.SURNAME or single) and (key := key_of(alias)):
-                found.setdefault(key, []).append(Form(key, len(words(alias)), candidate.entity, alias, Rule.SURNAME))
+def spellings(candidate: Named) -> list[Spelling]:
+    """Return a candidate's forms, each once with its lowest rule; what folds to nothing is none."""
+    lowest: dict[str, Rule] = {}
+    for alias, rule in _all_forms(candidate):
+        known = lowest.get(alias)
+        if known is None or rule < known:
+            lowest[alias] = rule
+    found = []
+    for alias, rule in lowest.items():
+        keys = keys_of(alias)
+        if keys:
+            found.append(Spelling(alias, rule, "".join(keys), len(keys)))
     return found
 
 
-def _settle(claims: Iterable[tuple[Form, int]]) -> Form | None:
-    """Choose among the forms of one key: the lowest rule's, and of several holders the one who came last.
+def forms(candidates: Iterable[tuple[Named, Sequence[Spelling]]]) -> dict[str, Form]:
+    """Return every form of the candidates by its key; one that two entities share and no rule settles is left out.
 
-    A bare name means its latest bearer, as people say it: "Queen Elizabeth", "President Roosevelt". A first name alone
-    is too little for that.
+    The lowest rule has a key, and of several holders the one who came last: a bare name means its latest bearer, as
+    people say it: "Queen Elizabeth", "President Roosevelt". A first name alone is too little for that.
     """
-    claims = sorted(claims, key=lambda claim: (claim[0].rule, -claim[1], claim[0].entity))
-    form = claims[0][0]
-    shared = any(other.rule == form.rule and other.entity != form.entity for other, _ in claims)
-    return None if shared and form.rule is Rule.GIVEN else form
+    best: dict[str, tuple[tuple[Rule, int, str], Form]] = {}
+    shared = set()
+    for candidate, own in candidates:
+        day, entity = -(candidate.first_day or 0), candidate.entity
+        for alias, rule, key, size in own:
+            claim, held = (rule, day, entity), best.get(key)
+            if held is None or claim < held[0]:
+                best[key] = claim, Form(key, size, entity, alias, rule)
+            if held is not None and rule is held[0][0] is Rule.GIVEN and entity != held[0][2]:
+                shared.add(key)
+    return {key: form for key, (_, form) in best.items() if form.rule is not Rule.GIVEN or key not in shared}
 
 
-@lru_cache(maxsize=4096)
-def _forms_of(candidate: Named) -> tuple[tuple[str, Rule], ...]:
-    """Return a candidate's forms, each once with its lowest rule."""
-    found: dict[str, Rule] = {}
-    for form, rule in _all_forms(candidate):
-        found[form] = min(rule, found.get(form, rule))
-    return tuple(found.items())
+def families(candidates: Iterable[tuple[Named, Sequence[Spelling]]]) -> dict[str, list[Form]]:
+    """Return the surnames of the candidates with all who bear them, whoever came last first."""
+    found: dict[str, list[Form]] = {}
+    for candidate, own in sorted(candidates, key=lambda one: (-(one[0].first_day or 0), one[0].entity)):
+        if candidate.team_class:
+            continue
+        for alias, rule, key, size in own:
+            if rule is Rule.SURNAME or (rule is Rule.ALIAS and " " not in alias):
+                found.setdefault(key, []).append(Form(key, size, candidate.entity, alias, Rule.SURNAME))
+    return found
 
 
 def _all_forms(candidate: Named) -> Iterator[tuple[str, Rule]]:
@@ -359,7 +394,7 @@ def _units(name: str) -> list[_Unit]:
             continue
         if part[0].islower() or (part in _CAPITAL_PARTICLES and units):
             particles.append(part)
-        elif len(key) == 1 or re.fullmatch(r"(?:\w\.)+", part):
+        elif len(key) == 1 or _DOTTED.fullmatch(part):
             units.append(_Unit(" ".join([*particles, part]), initial=True))
             particles = []
         elif key not in ("jr", "sr"):
@@ -387,10 +422,11 @@ def _plain_forms(units: Sequence[_Unit]) -> Iterator[tuple[str, Rule]]:
 
 def _shortened(units: Sequence[_Unit]) -> Iterator[tuple[str, Rule]]:
     """Drop the Arabic article and the initials, each alone and both."""
-    without = [unit._replace(text=_no_article(unit.text)) for unit in units]
-    yield " ".join(unit.text for unit in without), Rule.FORM
-    for some in (units, without):
-        yield " ".join(unit.text for unit in some if not unit.initial), Rule.FORM
+    whole = [(unit.text, unit.initial) for unit in units]
+    without = [(_no_article(text), initial) for text, initial in whole]
+    yield " ".join([text for text, _ in without]), Rule.FORM
+    for some in (whole, without) if without != whole else (whole,):
+        yield " ".join([text for text, initial in some if not initial]), Rule.FORM
 
 
 def _equals(given: str) -> tuple[str, ...]:
@@ -399,19 +435,23 @@ def _equals(given: str) -> tuple[str, ...]:
 
 
 def _with_given(given: str, rest: Sequence[str]) -> Iterator[tuple[str, Rule]]:
-    """Join a first name with all later ones, or with some of them in their order."""
+    """Join a first name with all later ones, or with some of them in their order; with one or two of very many."""
     yield " ".join([given, *rest]), Rule.FORM
-    yield " ".join([given, *map(_no_article, rest)]), Rule.FORM
-    for size in range(1, len(rest)):
+    bare = [_no_article(one) for one in rest]
+    article = bare != rest
+    if article:
+        yield " ".join([given, *bare]), Rule.FORM
+    for size in range(1, len(rest)) if len(rest) <= _MANY else (1, 2):
         for some in combinations(rest, size):
             rule = Rule.FORM if some[-1] == rest[-1] else Rule.SHORT
             yield " ".join([given, *some]), rule
-            yield " ".join([given, *map(_no_article, some)]), rule
+            if article:
+                yield " ".join([given, *map(_no_article, some)]), rule
 
 
 def _family(spoken: Sequence[str]) -> Iterator[tuple[str, Rule]]:
     """Return the last names alone; of an Arabic "X bin Y" the first name stands for them."""
-    of_father = any(re.match(r"(?:bin|ibn|bint) ", unit) for unit in spoken[1:])
+    of_father = any(unit.startswith(("bin ", "ibn ", "bint ")) for unit in spoken[1:])
     for first in (spoken[0], *_equals(spoken[0])):
         yield first, _alone(spoken, of_father=of_father)
     if of_father:
@@ -420,7 +460,8 @@ def _family(spoken: Sequence[str]) -> Iterator[tuple[str, Rule]]:
         family = " ".join(spoken[at:])
         yield family, Rule.SURNAME
         yield _no_article(family), Rule.SURNAME
-        yield _PARTICLES.sub("", family), Rule.SURNAME
+        if " " in family:
+            yield _PARTICLES.sub("", family), Rule.SURNAME
     for first, second in pairwise(spoken[1:]):
         yield f"{first} {second}", Rule.SURNAME
 
@@ -433,4 +474,4 @@ def _alone(spoken: Sequence[str], *, of_father: bool) -> Rule:
 
 
 def _no_article(unit: str) -> str:
-    return re.sub(r"^(?:[aA]l|[eE]l)[- ](?=\w)", "", unit)
+    return _ARTICLE.sub("", unit) if unit.startswith(("al", "Al", "el", "El")) else unit

@@ -12,15 +12,18 @@ from dyknow.names import Word, words
 _SPECIAL: Final = re.compile(
     r"<\|[^|<>\n]{1,40}\|>|</?s>|<</?SYS>>|\[/?INST\]|<(?:bos|eos|pad|unk)>|<(?:start|end)_of_turn>|</?(?:think|answer)>"
 )
-_TURN: Final = re.compile(r"^\s*(?:USER|ASSISTANT|SYSTEM|Human|Assistant|User)\s*:", re.MULTILINE)
+_LINE: Final = r"^[^\S\n]*"
+"""The start of a line; a pattern that ran through empty lines, too, would run through them anew from each."""
+_TURN: Final = re.compile(rf"{_LINE}(?:USER|ASSISTANT|SYSTEM|Human|Assistant|User)\s*:", re.MULTILINE)
 _ANSWERS: Final = re.compile(
-    r"\[/INST\]|^\s*(?:ASSISTANT|Assistant)\s*(?::|$)|^\s*(?:assistant|model)\s*$|<\|start_header_id\|>\s*assistant\s*<\|end_header_id\|>|"
+    rf"\[/INST\]|{_LINE}(?:ASSISTANT|Assistant)\s*(?::|$)|{_LINE}(?:assistant|model)\s*$|"
+    r"<\|start_header_id\|>\s*assistant\s*<\|end_header_id\|>|"
     r"<\|im_start\|>\s*assistant\s|<\|assistant\|>|<start_of_turn>model\s|^#+ (?:Response|Answer):|</think>",
     re.MULTILINE,
 )
 _ENDS: Final = re.compile(
     r"<\|(?:eot_id|end|im_end|endoftext|end_of_text|start_header_id|im_start)\|>|</s>|<eos>|<end_of_turn>|\[INST\]|"
-    r"^\s*(?:USER|User|Human|### \w+)\s*:|^\s*(?:user|human)\s*$",
+    rf"{_LINE}(?:USER|User|Human|### \w+)\s*:|{_LINE}(?:user|human)\s*$",
     re.MULTILINE,
 )
 _MARKED: Final = re.compile(r"[\[<#]|[Aa]ssistant|ASSISTANT|[Uu]ser|USER|[Hh]uman|model")
@@ -120,7 +123,7 @@ class _Prompt(NamedTuple):
     question: str
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=1024)
 def _prompt(prompt: str) -> _Prompt:
     clean = _TURN.sub(lambda found: " " * len(found.group()), _blank(prompt))
     lines = [line for line in clean.splitlines() if line.strip()]

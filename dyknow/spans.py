@@ -1,13 +1,14 @@
 """Finds in an answer the runs of words that stand together like a name, and tells whose name each is."""
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from rapidfuzz import fuzz, process
 
 from dyknow.candidates import FUZZY_LETTERS, Names
 from dyknow.clauses import NEUTRAL, Clauses
-from dyknow.names import Form, Rule, is_numeral, sound, word_list, words
+from dyknow.names import Form, Rule, is_numeral, keys_of, sound, word_list
 from dyknow.scaffold import Answer
 
 _SUFFIXES: Final = frozenset(("jr", "sr", "ii", "iii", "iv"))
@@ -279,11 +280,19 @@ class Runs:
             return None
         if refused is not None and refused.rule is not Rule.GIVEN:
             return None
-        begun = [form for form in self.names.forms.values() if form.key.startswith(key) and _goes_on(form, keys)]
-        begun = [form for form in begun if form.entity not in self.names.national]
+        begun = [form for form in self._beginning(key) if form.entity not in self.names.national]
+        begun = [form for form in begun if _goes_on(form, keys)]
         sure = len(keys) > 1 or any(form.rule is Rule.LABEL for form in begun)
         alone = sure and len({form.entity for form in begun}) == 1
         return Run(first, last, min(begun), 100.0, first, last) if alone else None
+
+    def _beginning(self, key: str) -> Iterator[Form]:
+        """Yield the forms that begin with a key."""
+        ordered = self.names.ordered
+        for at in range(bisect_left(ordered, key), len(ordered)):
+            if not ordered[at].startswith(key):
+                break
+            yield self.names.forms[ordered[at]]
 
 
 def _goes_on(form: Form, begun: Sequence[str]) -> bool:
@@ -292,7 +301,7 @@ def _goes_on(form: Form, begun: Sequence[str]) -> bool:
         return False
     parts = form.alias.split()
     if len(begun) == 1:
-        return words(form.alias)[0].key == begun[0]
+        return keys_of(form.alias)[0] == begun[0]
     return len(parts) < len(begun) or not is_numeral(parts[len(begun) - 1])
 
 
