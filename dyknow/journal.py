@@ -329,6 +329,30 @@ def locked(folder: Path, name: str = LOCK, what: str | None = None) -> Iterator[
             stream.truncate(0)
 
 
+def close(run: RunInfo) -> segments.Closed:
+    """Compress the journals of a run that was asked and has ended, and those of judgments beside it.
+
+    They stay readable as they were; what is appended later begins new files.
+
+    Returns:
+        The bytes that were closed now, before and after.
+
+    Raises:
+        RunError: another process writes one of them, the run was imported, or it has not ended.
+    """
+    if run.info.get("kind") != "asked":
+        raise RunError(f"The run {run.id} was imported, and its files stay as they came.")
+    if run.state in ("running", "interrupted"):
+        hint = f"Go on with it: dyknow runs resume {run.id}"
+        raise RunError(f"The run {run.id} has not ended.", hint=hint)
+    with locked(run.path):
+        done = [segments.close(run.path / name) for name in (JOURNAL, LIKELIHOODS, QUESTIONS)]
+    for file in judgment_files(run.path):
+        with locked(file.parent, f"{file.stem}.lock", f"The judge {file.stem} of the run {run.id}"):
+            done.append(segments.close(file))
+    return segments.Closed(sum(one.before for one in done), sum(one.after for one in done))
+
+
 def holder(folder: Path) -> str | None:
     """Return the pid of the process that writes a run; None where there is none."""
     try:

@@ -224,7 +224,7 @@ def listed(questions: Sequence[Question], benchmark: Benchmark) -> Iterator[dict
     facts = {question.fact.id for question in questions}
     others = [one for one in benchmark.questions() if one.fact.id in facts and one.id not in wanted]
     for one in sorted((*questions, *others), key=lambda question: question.id):
-        yield about(one) | {"text": one.text, "asked": one.id in wanted}
+        yield about(one) | {"text": one.text, "asked": one.id in wanted} | one.fact.known
 
 
 def write_questions(folder: Path, plan: Plan) -> None:
@@ -276,13 +276,13 @@ def opened(folder: Path, record: dict[str, Any], extra: Mapping[str, Any], sampl
         return {"id": folder.name, "kind": "asked", **record, "samples": samples, **extra, **begun}
     run = read_run(folder)
     if run.info.get("settings_digest") != record["settings_digest"]:
-        what = ", ".join(_differing(run.info, record)) or "settings"
+        what = ", ".join(differing(run.info, record)) or "settings"
         raise RunError(f"The run {folder.name} was made with another {what}.", hint="Take another --run-id.")
     given = {key: value for key, value in extra.items() if value is not None}
     return run.info | given | {"samples": max(samples, run.samples)}
 
 
-def _differing(info: Mapping[str, Any], record: Mapping[str, Any]) -> list[str]:
+def differing(info: Mapping[str, Any], record: Mapping[str, Any]) -> list[str]:
     """Return the words for what two records differ in, those of the model with what it is."""
     left_out = {"settings_digest", "questions", "model"}
     ours, theirs = record["model"], info.get("model") or {}

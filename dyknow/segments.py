@@ -45,6 +45,16 @@ class Closed(NamedTuple):
     before: int
     after: int
 
+    def __str__(self) -> str:
+        """Return it in words.
+
+        >>> str(Closed(4_200_000, 300_000)), str(Closed(0, 0))
+        ('4.2 MB became 0.3 MB', 'nothing was open')
+        """
+        if not self.before:
+            return "nothing was open"
+        return f"{self.before / 1e6:.1f} MB became {self.after / 1e6:.1f} MB"
+
 
 def segments(path: Path) -> list[Segment]:
     """Return the files of a journal in their order; none where there is no journal.

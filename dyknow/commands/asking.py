@@ -27,7 +27,7 @@ from dyknow.commands.common import (
     places,
     show,
 )
-from dyknow.commands.options import MODEL_HELP, Asking, asking_options, recorded, settle, without_secrets
+from dyknow.commands.options import MODEL_HELP, Asking, asking_options, recorded, settle, shard_option, without_secrets
 from dyknow.generate import findings
 from dyknow.journal import RunInfo
 from dyknow.run import Progress
@@ -131,6 +131,7 @@ def check(file: Path | None, form: Format) -> None:
         "dyknow run smollm2 --ask loglik",
         "dyknow run scripted:examples/answers.toml --limit 30",
         "dyknow run align:rome/smollm2@2023-12-18",
+        "dyknow run vllm:NAME --benchmark many.parquet --shard 1/4 --close",
     ),
     help=f"""Ask a model the benchmark's questions and keep every answer.
 
@@ -142,15 +143,22 @@ def check(file: Path | None, form: Format) -> None:
 
     align:METHOD/RUN@DATE is the model of RUN, brought up to date as of DATE by METHOD (see `dyknow align`), and asked
     the whole benchmark. Without @DATE it is the day of the run of METHOD that is there already, else the newest
-    snapshot's.""",
+    snapshot's.
+
+    --shard 2/4 asks the second of four parts, for jobs side by side. A part is the same whatever is answered already;
+    it holds all phrasings of its facts. Tables leave parts out until `dyknow runs merge` has joined them.""",
 )
 @click.argument("model")
 @asking_options
+@shard_option
+@click.option("--close", is_flag=True, help="Compress the run's journals when nothing is left to ask.")
 @places("snapshots", "runs", "database")
-def run(model: str, asking: Asking, places: Places) -> None:
+def run(model: str, asking: Asking, close: bool, places: Places) -> None:
     """Ask a model."""
     done = ask(model, asking, places)
     emit(f"{done.path}\n")
+    if close and done.state == "done":
+        note(f"Closed: {journal.close(done)}.")
     if done.info.get("errors"):
         raise RunError(
             f"{done.info['errors']} questions of run {done.id} have no answer.",
@@ -168,6 +176,8 @@ def ask(model: str, asking: Asking, places: Places) -> RunInfo:
 
     for beginning, way in WAYS.items():
         if model.startswith(beginning):
+            if asking.shard:
+                raise UsageError(f"{model} is edited once and asked as a whole.", hint="Leave --shard out.")
             return way(model, asking, places)
     bench = benchmarks.load(asking.benchmark)
     chosen = settle(model, asking)
@@ -183,6 +193,7 @@ def ask(model: str, asking: Asking, places: Places) -> RunInfo:
         "run_id": asking.run_id,
         "seed": chosen.options.seed if chosen.options.temperature else 0,
         "progress": Meter(),
+        "shard": asking.shard,
     }
     extra: dict[str, Any] = {
         "title": chosen.title,

@@ -12,6 +12,8 @@ import click
 
 from dyknow.models import parse, presets
 from dyknow.models.base import Architecture, Options, Quantised, Style
+from dyknow.shards import Shard
+from dyknow.shards import parse as parse_shard
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,6 +40,7 @@ class Asking:
     ask: Ask = "generate"
     title: str | None = None
     year: int | None = None
+    shard: Shard | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -169,6 +172,14 @@ def _with_asking(function: F, options_: Sequence[Callable[[F], F]]) -> F:
     return command  # type: ignore[no-any-return]
 
 
+shard_option: Final = click.option(
+    "--shard",
+    metavar="I/N",
+    callback=lambda _ctx, _param, value: None if value is None else parse_shard(value),
+    help="Ask only the I-th of N parts, in a run NAME.I-of-N; `dyknow runs merge NAME` joins them.",
+)
+
+
 def unescaped(text: str) -> str:
     r"""Return a text of the command line with its newlines and tabs, which a shell makes hard to type.
 
@@ -225,6 +236,7 @@ def recorded(model: str, asking: Asking, chosen: Settled) -> dict[str, Any]:
         "prefix": chosen.prefix,
         "batch_size": asking.batch_size,
         "limit": asking.limit,
+        **({"shard": str(asking.shard)} if asking.shard else {}),
     }
 
 
@@ -242,6 +254,7 @@ def asked_with(record: Mapping[str, Any], run_id: str, samples: int, ask: Ask) -
         prefix=record["prefix"],
         batch_size=record["batch_size"],
         limit=record["limit"],
+        shard=parse_shard(record["shard"]) if record.get("shard") else None,
         samples=samples,
         ask=ask,
         options=options,

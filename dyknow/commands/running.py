@@ -1,5 +1,7 @@
-"""Commands about what was asked and answered: list, show, check and go on with runs."""
+"""Commands about what was asked and answered: list, show, check, go on with, join and close runs."""
 
+import shlex
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,13 +9,14 @@ from typing import Any
 
 import click
 
-from dyknow import journal, named
+from dyknow import journal, merging, named
 from dyknow.commands.asking import ask, find_run
 from dyknow.commands.common import Group, Places, emit, example, format_option, note, places, show
-from dyknow.commands.options import asked_with
-from dyknow.journal import SETTLED, RunInfo
+from dyknow.commands.options import asked_with, without_secrets
+from dyknow.journal import JOURNAL, SETTLED, RunInfo
 from dyknow.models.prices import cost, load_prices
 from dyknow.tables import Format, Listing, as_json
+from dyknow.tally import Tally
 from dyknow.verify import verify
 from kg.errors import DataError, DyknowError, RunError
 
@@ -22,7 +25,7 @@ _NAMED = "named"
 
 @click.group("runs", cls=Group)
 def runs() -> None:
-    """What was asked and answered: list, show and check the journals."""
+    """What was asked and answered: list, show, check and join the journals."""
 
 
 @runs.command("list", epilog=example("dyknow runs list"))
@@ -46,6 +49,7 @@ def list_runs(form: Format, places: Places) -> None:
         "refused",
         "prompt_tokens",
         "tokens",
+        "part",
     )
     rows = [tuple(summary(one)[key] for key in columns) for one in journal.find_runs(places.runs)]
     if not rows:
@@ -64,9 +68,16 @@ def rows_of(one: RunInfo) -> list[dict[str, Any]]:
     return named.rows(one.path) if one.info.get("kind") == _NAMED else journal.responses(one.path)
 
 
+def _statuses(one: RunInfo) -> Counter[str]:
+    """Return how many of a run's effective rows have which status; a long journal is not held in memory."""
+    if one.info.get("kind") == _NAMED:
+        return Counter(row["status"] for row in named.rows(one.path))
+    return Tally(journal.each(one.path / JOURNAL, "status")).statuses
+
+
 def summary(one: RunInfo) -> dict[str, object]:
     """Return what a list of runs says of one."""
-    statuses = Counter(row["status"] for row in rows_of(one))
+    statuses = _statuses(one)
     model, asked = one.info.get("model") or {}, one.info.get("benchmark") or {}
     return {
         "run": one.id,
@@ -84,6 +95,7 @@ def summary(one: RunInfo) -> dict[str, object]:
         "refused": statuses["refused"],
         "prompt_tokens": one.info.get("prompt_tokens"),
         "tokens": one.info.get("tokens"),
+        "part": one.part,
     }
 
 
@@ -206,6 +218,8 @@ def resume(name: str, places: Places) -> None:
         raise RunError(f"The run {name} was imported, so there is no model to ask.")
     if not one.info.get("asking"):
         hint = _typed(one)
+        if (one.info.get("merged") or {}).get("lacks"):
+            hint = "It was merged without some questions: ask the part that lacks, and merge again."
         raise RunError(f"The run {name} does not say how its model was loaded.", hint=hint)
     done = one
     if one.info.get("legs"):
@@ -224,3 +238,45 @@ def _typed(one: RunInfo) -> str:
         return f"Call what made it once more, with the run id {one.id}."
     named = "--run-id" in typed or one.info.get("align")  # an edited run has the name that its edits give it
     return f"Type: {typed}" + ("" if named else f" --run-id {one.id}")
+
+
+@runs.command(
+    "merge",
+    epilog=example(
+        "dyknow runs merge NAME",
+        "dyknow runs merge NAME.1-of-4 NAME.2-of-4 --partial --run-id half",
+    ),
+)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.option("--partial", is_flag=True, help="Merge what is there, though questions are missing or open.")
+@click.option("--run-id", metavar="NAME", help="The merged run's name; else NAME, or NAME.partial where some lacks.")
+@places("runs")
+def merge(names: tuple[str, ...], partial: bool, run_id: str | None, places: Places) -> None:
+    """Join the parts of a run, which `dyknow run --shard` made, to one run.
+
+    NAME is the run that the parts are of; or name each part. Only parts of one model, revision, benchmark and
+    settings are joined. A part that is missing or not asked to the end, and two that ask the same question, are errors.
+    The merged run is the one that a single process would have made; the parts stay as they are.
+    """
+    known = journal.find_runs(places.runs)
+    parts = merging.parts_of(known, names)
+    command = without_secrets(shlex.join(["dyknow", *sys.argv[1:]]))
+    done = merging.merge(parts, places.runs, run_id=run_id, partial=partial, command=command)
+    for words in done.lacks:
+        note(words)
+    made = "from" if done.written else "there already, from"
+    note(f"Run {done.run.id}: {done.run.info['answered']} answers, {made} {len(parts)} parts.")
+    emit(f"{done.run.path}\n")
+
+
+@runs.command("close", epilog=example("dyknow runs close gpt2-xl"))
+@click.argument("names", metavar="RUN...", nargs=-1, required=True)
+@places("runs")
+def close(names: tuple[str, ...], places: Places) -> None:
+    """Compress the journals of runs that have ended.
+
+    responses.jsonl becomes responses.jsonl.1.gz, which zcat and DuckDB read, and so does every command here. A run that
+    goes on later, with more samples, say, appends to a new responses.jsonl; nothing is ever rewritten.
+    """
+    for one in [find_run(name, places.runs) for name in names]:
+        emit(f"{one.id}: {journal.close(one)}\n")
