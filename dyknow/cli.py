@@ -16,6 +16,7 @@ from dyknow.commands import (
     generating,
     graph,
     judging,
+    packing,
     pages,
     pairing,
     paraphrasing,
@@ -85,7 +86,7 @@ for _command in (
 
 exchange.export.add_command(exporting.export_results)
 
-for _command in (comparing.diff, comparing.check, comparing.redirects):
+for _command in (comparing.diff, comparing.check, comparing.redirects, packing.pack, packing.unpack):
     snapshots.snapshots.add_command(_command)
 
 

@@ -5,8 +5,12 @@ In a checkout ``queries/`` and ``snapshots/`` stand beside the packages; in an i
 
 from functools import cache
 from pathlib import Path
+from typing import Final
 
 from kg.errors import DyknowError
+
+SHIPPED: Final = ("2023-12-18", "2025-11-30")
+"""The snapshots that ship with the project; they stay plain files."""
 
 _PACKAGE = Path(__file__).resolve().parent
 

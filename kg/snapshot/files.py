@@ -136,6 +136,11 @@ class Packed(Snapshot):
         """Which of the series' snapshots it is, counted from 0."""
         return self.series.place(self.id)
 
+    @property
+    def changes(self) -> tuple[int, int, int]:
+        """How many lines the series had not before, how many left it, and how many came back."""
+        return self.series.changes(self.place)
+
     def blocks(self) -> Iterator[bytes]:
         """Yield the N-Triples in pieces; see `Snapshot.blocks`."""
         return self.series.blocks(self.place)
@@ -149,10 +154,20 @@ class Packed(Snapshot):
         return b"".join(self.blocks())
 
 
+def packed(folder: Path) -> list[Packed]:
+    """Return the snapshots that a folder of snapshots has in a series, by date.
+
+    Raises:
+        SnapshotError: a segment is missing, or its index is damaged.
+    """
+    series = open_series(folder / FOLDER)
+    return _in_series(series) if series else []
+
+
 def _in_series(series: Series) -> list[Packed]:
     """Return the snapshots of a series; what grows with their facts is read when it is asked for."""
 
-    def packed(place: int) -> Packed:
+    def at(place: int) -> Packed:
         path = series.segments[place].path
         return Packed(
             series.dates[place],
@@ -161,7 +176,7 @@ def _in_series(series: Series) -> list[Packed]:
             series,
         )
 
-    return [packed(place) for place in range(len(series.segments))]
+    return [at(place) for place in range(len(series.segments))]
 
 
 def _segment(path: Path) -> Path:
@@ -214,8 +229,7 @@ def _of_folder(folder: Path) -> Iterator[Snapshot]:
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if _IS_DATE.fullmatch(path.name) and path.is_dir():
             yield load(path)
-    if series := open_series(folder / FOLDER):
-        yield from _in_series(series)
+    yield from packed(folder)
 
 
 def choose(snapshots: Sequence[Snapshot], as_of: Day, known_at: str | None = None) -> Snapshot:
@@ -459,13 +473,13 @@ def pack(snapshot: Snapshot, folder: Path) -> Packed:
             about={key: snapshot.manifest[key] for key in manifests.QUICK},
             digest=snapshot.digest,
         )
-    packed = _in_series(series)[series.place(snapshot.id)]
-    if packed.digest != snapshot.digest or packed.manifest["checksum"] != snapshot.manifest["checksum"]:
+    done = _in_series(series)[series.place(snapshot.id)]
+    if done.digest != snapshot.digest or done.manifest["checksum"] != snapshot.manifest["checksum"]:
         raise SnapshotError(
-            f"{packed.path} and {snapshot.path} are two different snapshots of one date.",
+            f"{done.path} and {snapshot.path} are two different snapshots of one date.",
             hint=f"Move {snapshot.path} away.",
         )
-    return packed
+    return done
 
 
 def drop(snapshot: Snapshot, packed: Packed) -> None:

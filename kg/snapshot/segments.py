@@ -184,6 +184,17 @@ class Segment:
         Raises:
             SnapshotError: the file is missing, or the block is damaged.
         """
+        packed = self._packed(block)
+        try:
+            unpacker = zstandard.ZstdDecompressor(
+                dict_data=_dictionary(like) if like else None, max_window_size=1 << zstandard.WINDOWLOG_MAX
+            )
+            return unpacker.decompress(packed, max_output_size=block.size)
+        except zstandard.ZstdError as error:
+            raise _damaged(self.path, f"cannot be unpacked at byte {block.offset}: {error}") from error
+
+    def _packed(self, block: Block) -> bytes:
+        """Return the compressed bytes of a block, which have been checked."""
         try:
             with self.path.open("rb") as file:
                 file.seek(block.offset)
@@ -193,13 +204,7 @@ class Segment:
         if (found := zlib.crc32(packed)) != block.crc:
             where = f"{block.offset} to {block.offset + block.length}"
             raise _damaged(self.path, f"is damaged in bytes {where}: CRC-32 {found:08x}, written as {block.crc:08x}")
-        try:
-            unpacker = zstandard.ZstdDecompressor(
-                dict_data=_dictionary(like) if like else None, max_window_size=1 << zstandard.WINDOWLOG_MAX
-            )
-            return unpacker.decompress(packed, max_output_size=block.size)
-        except zstandard.ZstdError as error:
-            raise _damaged(self.path, f"cannot be unpacked at byte {block.offset}: {error}") from error
+        return packed
 
     def problems(self, listed: str | None) -> Iterator[str]:
         """Yield what is wrong with the file as a whole, one sentence each; ``listed`` is the SHA-256 a list has of it.
@@ -213,9 +218,10 @@ class Segment:
             return
         if own != self.sha256:
             yield f"{self.path} is damaged: its SHA-256 is {own}, its trailer says {self.sha256}."
-            for block in (chunk.block for chunk in self.chunks):
+            own_blocks = [Block(*self.index[name]) for name in ("left", "back", "manifest")]
+            for block in sorted([*own_blocks, *(chunk.block for chunk in self.chunks)]):
                 try:
-                    self.read(block)
+                    self._packed(block)
                 except SnapshotError as error:
                     yield error.message
         elif listed not in (None, whole):

@@ -88,6 +88,15 @@ class Series:
         about: Mapping[str, Any] = self.segments[place].index["about"]
         return about
 
+    def changes(self, place: int) -> tuple[int, int, int]:
+        """Return how many lines a snapshot brought that the series had not, how many left with it, how many came back.
+
+        Raises:
+            SnapshotError: its segment is damaged.
+        """
+        segment = self.segments[place]
+        return segment.index["added"], len(segment.numbers("left")), len(segment.numbers("back"))
+
     def manifest(self, place: int) -> bytes:
         """Return a snapshot's manifest, byte for byte.
 
