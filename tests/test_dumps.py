@@ -3,17 +3,17 @@
 import bz2
 import gzip
 import json
-import queue
 import signal
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import zstandard
 
+from kg import processes
 from kg.errors import DataError, DyknowError, UsageError
-from kg.sources import dumplines, dumptext, dumpworkers
+from kg.sources import dumplines, dumptext
 from kg.sources.dumplines import Wanted
 from kg.sources.dumps import Extracted, Progress, entities, extract, named_in
 from kg.sources.entity import Entity, read_entities
@@ -487,23 +487,20 @@ def test_frames_that_hold_no_data_are_skipped(tmp_path: Path) -> None:
 # Several processes
 
 
-Answers = queue.SimpleQueue[tuple[dumpworkers.Worker, dumpworkers.Answer | None]]
-
-
-class Spied(dumpworkers.Worker):
+class Spied(processes.Worker):
     """A process that a test can end."""
 
     made: list["Spied"] = []  # noqa: RUF012
 
-    def __init__(self, setup: Mapping[str, Any], answers: Answers) -> None:
-        super().__init__(setup, answers)
+    def __init__(self, module: str, setup: object, answers: processes.Answers) -> None:
+        super().__init__(module, setup, answers)
         self.made.append(self)
 
 
 @pytest.fixture
 def workers(monkeypatch: pytest.MonkeyPatch) -> list[Spied]:
     Spied.made.clear()
-    monkeypatch.setattr(dumpworkers, "Worker", Spied)
+    monkeypatch.setattr(processes, "Worker", Spied)
     monkeypatch.setattr(dumptext, "BLOCK", 20_000)
     return Spied.made
 

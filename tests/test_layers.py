@@ -13,6 +13,7 @@ REPO = Path(__file__).resolve().parents[1]
 # A name stands for a module or for a package with all that is in it.
 ORDER = (
     "kg.errors",
+    "kg.processes",
     "kg.resources",
     "kg.terms",
     "kg.dates",

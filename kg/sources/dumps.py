@@ -25,8 +25,9 @@ from typing import IO, Final, NamedTuple
 import orjson
 
 from kg.errors import DataError, UsageError
+from kg.processes import cores
 from kg.sources.dumplines import CLOSE, OPEN, Found, Scanner, Wanted, parsed
-from kg.sources.dumptext import AGAIN, Block, blocks_of, cores
+from kg.sources.dumptext import AGAIN, Block, blocks_of
 from kg.sources.dumpworkers import spread
 from kg.sources.entity import Entity, read_entities
 

@@ -1,12 +1,12 @@
 """The text of a dump, plain or compressed: a file becomes blocks of whole lines."""
 
-import os
 from collections.abc import Callable, Generator
 from contextlib import closing
 from pathlib import Path
 from typing import IO, Final, Literal, NamedTuple, Protocol
 
 from kg.errors import DataError
+from kg.processes import cores
 
 BLOCK: Final = 1 << 20  # bytes of text handed out at once; more would not stay in a core's cache
 _FEED: Final = 64 << 10  # compressed bytes inflated at once; a piece of text is then about one megabyte
@@ -175,9 +175,3 @@ def too_long(name: str, place: int) -> DataError:
         f"{name} has a line of more than {LONGEST >> 20} MB at byte {place} of its text.",
         hint="A dump has one entity a line; jq -c '.[]' writes a JSON array so.",
     )
-
-
-def cores() -> int:
-    """Return how many cores this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)  # Linux only
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
