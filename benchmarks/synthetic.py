@@ -46,7 +46,7 @@ from kg.terms import RDFS_LABEL, WD, WDS, WDT, WIKIBASE, XSD, EndKind
 DATE: Final = "2025-12-01"
 """The day a graph shows; on 30 November the shipped snapshot stands in the way."""
 
-PART: Final = 2_000
+PART: Final = 500
 """How many facts are in memory at once."""
 
 COUNTRY, SUBJECT, TEAM, PERSON = 9_000_000_001, 9_200_000_000, 9_100_000_000, 10_000_000_000
@@ -185,7 +185,7 @@ def _subject(draw: random.Random, number: int, roster: bool) -> Subject:
 
 
 def _title(draw: random.Random, kind: Kind, language: str) -> str:
-    word = _word(draw, language)
+    word = _word(draw, language) if draw.random() < 0.4 else f"{_word(draw, language)} {_word(draw, language)}"
     if language != "en":
         return word
     plural = kind.domain == "places" and draw.random() < 0.05

@@ -1,0 +1,43 @@
+"""The harness of docs/scale.md: what it watches, and what it makes of the figures."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.scale import Measured, _watched, exponents, read, run_step, table
+
+SPENDS = (
+    "import subprocess, sys; subprocess.run([sys.executable, '-c', 'x = bytearray(200 << 20); sum(range(9 * 10**6))'])"
+)
+
+
+def test_a_child_counts_with_its_seconds_and_its_memory() -> None:
+    process = subprocess.Popen([sys.executable, "-c", SPENDS])
+    found = _watched(process, "made up", 1, 0.0)
+    assert found.rc == 0
+    assert found.seconds > 0.1
+    assert found.peak_mib > 200
+
+
+def test_a_step_that_fails_says_so_and_is_in_no_table(tmp_path: Path) -> None:
+    found = run_step("verify", tmp_path, 10)
+    assert found.rc != 0
+    assert "2025-12-01" in (tmp_path / "verify.txt").read_text()
+    assert "| verify | – | – |" in table([found, Measured("run", 10, 1.0, 1.0, 1.0)])
+
+
+def test_the_newest_figures_count_and_growth_is_between_neighbouring_sizes() -> None:
+    figures = [
+        Measured("run", 100, 99.0, 99.0, 9.0),
+        Measured("run", 10, 1.0, 1.0, 5.0),
+        Measured("run", 100, 10.0, 10.0, 5.0),
+        Measured("run", 1000, 400.0, 400.0, 5.0),
+    ]
+    assert "| run | 1.0 | 5 | 10.0 | 5 | 400.0 | 5 | 1.00 | 1.60 |" in table(figures)
+    assert [round(slope, 2) for *_, slope in exponents(figures[1:])] == [1.0, pytest.approx(1.6)]
+
+
+def test_no_figures_yet(tmp_path: Path) -> None:
+    assert read(tmp_path / "figures.jsonl") == []
