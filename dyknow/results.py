@@ -8,7 +8,7 @@ each set of names, and kept for the next making. Every table and column is descr
 import secrets
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -430,7 +430,8 @@ class _Maker:
             [(count,)] = reading.sql(query("dyknow/matches_due.sql")).aggregate("count(*)").fetchall()
             if count > 500:
                 self._progress(f"matching {count} answers to names")
-            self._insert("matches", chain(_named_rows(runs, asked.values()), match_rows(_pairs(reading, asked))))
+            with closing(match_rows(_pairs(reading, asked))) as matched:
+                self._insert("matches", chain(_named_rows(runs, asked.values()), matched))
 
     def _kept_matches(self) -> None:
         """Take over what the old file's texts were matched to."""
