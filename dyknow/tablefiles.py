@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import duckdb
 
-from dyknow import catalogue
+from dyknow import catalogue, sparksql
 from dyknow.results import TABLES, run_sql
 from kg.errors import DataError, UsageError
 from kg.resources import query
@@ -169,6 +169,8 @@ class _Writer:
 
     def _about(self) -> list[str]:
         """Write the manifest and a page that tells how to read the rest, and return all files."""
+        if self._kind == "parquet":
+            (self._folder / sparksql.NAME).write_text(sparksql.script(sorted(self._rows)), encoding="utf-8")
         files = sorted(path.relative_to(self._folder).as_posix() for path in self._folder.rglob("*") if path.is_file())
         files = sorted([*files, MANIFEST, "README.md"])
         meta = dict(run_sql(self._connection, "SELECT key, value FROM meta").rows)
@@ -217,6 +219,13 @@ CALL system.sync_partition_metadata('default', 'responses', 'ADD');
 pandas.read_parquet("responses")
 pyarrow.dataset.dataset("responses", partitioning="hive").to_table()
 spark.read.parquet("responses")  # spark.sql.sources.partitionColumnTypeInference.enabled=false keeps names text
+```
+
+Spark 4 computes the study's tables from these files by the statements that dyknow has for DuckDB; `spark.sql` makes
+views of the folders and functions of the statements: table1, table2, table5, soft, verdicts, moments.
+
+```sh
+spark-sql -d dyknow.folder="$PWD" -i spark.sql -e "SELECT * FROM table1('2023-12-18')"
 ```
 """,
     "csv": """\

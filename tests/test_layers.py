@@ -60,6 +60,7 @@ ORDER = (
     "dyknow.digests",
     "dyknow.results",
     "dyknow.catalogue",
+    "dyknow.sparksql",
     "dyknow.tablefiles",
     "dyknow.statistics",
     "dyknow.rates",
@@ -211,7 +212,18 @@ INSIDE = {
     ),
 }
 
-HEAVY = ("torch", "transformers", "gguf", "altair", "vl_convert", "sentence_transformers", "openai", "anthropic", "pyspark", "pyarrow")
+HEAVY = (
+    "torch",
+    "transformers",
+    "gguf",
+    "altair",
+    "vl_convert",
+    "sentence_transformers",
+    "openai",
+    "anthropic",
+    "pyspark",
+    "pyarrow",
+)
 
 
 def modules() -> dict[str, Path]:
