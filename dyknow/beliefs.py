@@ -126,8 +126,9 @@ class _Scoring:
         self._questions = questions
         self._holders = holders
         journal.cut_torn_line(folder / LIKELIHOODS)
-        done = {(row["question"], row["holders_digest"]) for row in journal.likelihoods(folder)}
-        self.pending = [one for one in questions if (one.id, _digest(holders[one.fact.id])) not in done]
+        last = {row["question"]: row["holders_digest"] for row in journal.each(folder / LIKELIHOODS, "holders_digest")}
+        self._scored = set(last)
+        self.pending = [one for one in questions if last.get(one.id) != _digest(holders[one.fact.id])]
 
     @property
     def unfinished(self) -> bool:
@@ -163,6 +164,7 @@ class _Scoring:
             row |= {"scores": _scores(holders, found.scored), "time": stamp(now)}
             row |= {"seconds": round((now - last).total_seconds(), 6)}
             journal.append(self._folder / LIKELIHOODS, [row])
+            self._scored.add(question.id)
             last = now
             asked_now = len(self.pending) - len(waiting)
             progress(Progress(total - len(waiting), total, 0, asked_now, (now - began).total_seconds()))
@@ -173,7 +175,7 @@ class _Scoring:
         old, now = self._info.get("likelihoods") or {}, stamp(self._clock())
         self._info["likelihoods"] = {
             "questions": len(self._questions),
-            "scored": len(journal.likelihoods(self._folder)),
+            "scored": len(self._scored),
             "started": old.get("started") or now,
             "ended": None if error else now,
             "error": error,

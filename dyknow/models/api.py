@@ -108,6 +108,9 @@ class Remote:
     def generate(self, questions: Sequence[Question], batch_size: int, sample: int = 0) -> Iterator[list[Asked]]:
         """Yield answers as they come, in the order in which they come.
 
+        They are asked for in the order of their prompts: those that begin alike follow each other, and a server that
+        keeps what it has read of a prompt reads only the rest of the next.
+
         A refusal and a filtered answer are answers, marked as such. What goes wrong with one question alone is its
         answer's ``error``.
 
@@ -123,7 +126,7 @@ class Remote:
             self._patience,
             self._who,
         )
-        yield from fleet.answers(questions, batch_size)
+        yield from fleet.answers(sorted(questions, key=lambda one: (self._prompt(one), one.id)), batch_size)
 
     @property
     def _who(self) -> str:

@@ -92,6 +92,7 @@ def score_all(model: Model, asked: Sequence[tuple[Question, Sequence[str]]], row
         done[row.candidate] = Scored(candidates[row.candidate], logprob, len(row.tail))
         if len(done) == len(candidates):
             ordered = [done[at] for at in range(len(candidates))]
+            del found[row.question]
             yield Likelihoods(question, model.encode(question).prompt, ordered)
 
 
@@ -126,14 +127,14 @@ def _rows(model: Local, asked: Sequence[tuple[Question, Sequence[str]]]) -> list
 
 def _scored(model: Local, rows: Sequence[_Row], size: int) -> Iterator[tuple[_Row, float]]:
     """Yield each row with its log-probability; after a batch that does not fit all are half as large."""
-    waiting = list(rows)
-    while waiting:
-        batch = waiting[:size]
+    begin = 0
+    while begin < len(rows):
+        batch = rows[begin : begin + size]
         logprobs = _try(model, batch)
         if logprobs is None:
             size = len(batch) // 2
             continue
-        del waiting[: len(batch)]
+        begin += len(batch)
         yield from zip(batch, logprobs, strict=True)
 
 

@@ -91,14 +91,15 @@ class Local:
         """
         waiting = sorted(map(self.encode, questions), key=lambda item: (-len(item.ids), item.question.id))
         room = batch_size * self._length(waiting[0]) if waiting else 0
-        while waiting:
+        begin = 0
+        while begin < len(waiting):
             # Shorter prompts take less memory each, so more of them fit.
-            batch = waiting[: max(1, min(batch_size, room // self._length(waiting[0])))]
+            batch = waiting[begin : begin + max(1, min(batch_size, room // self._length(waiting[begin])))]
             answers = self._try(batch, sample)
             if answers is None:
                 room = len(batch) // 2 * self._length(batch[0])
                 continue
-            del waiting[: len(batch)]
+            begin += len(batch)
             yield answers
 
     def encode(self, question: Question) -> Encoded:
