@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import answers as store_of
-from benchmarks import dumps, editing, models, sweep
+from benchmarks import dumps, editing, journal, models, sweep
 from benchmarks import matching as texts_of
 from dyknow import analysis, named, results
 from kg import answers, identity
@@ -65,5 +65,7 @@ if __name__ == "__main__":
     print(editing.show(editing.measure(3)))
     matching()
     print(sweep.show(sweep.measure()))
+    for one in journal.measure((10_000, 100_000)):
+        print(one)
     with tempfile.TemporaryDirectory() as made:
         scoring(Path(made))
