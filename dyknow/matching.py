@@ -4,6 +4,7 @@ A batch of texts goes to a process together with the names of its facts, and com
 order of the pairs and are the same, however many processes there are.
 """
 
+import gc
 import pickle
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
@@ -152,6 +153,7 @@ def _packed(batch: list[Pair]) -> bytes:
 
 def begin(_: object) -> Work:
     """Return what matches a batch: what a worker process runs."""
+    gc.disable()  # nothing that is made here refers to itself
     last: tuple[Candidate, ...] = ()
 
     def work(task: Message) -> Message:
