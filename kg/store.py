@@ -4,6 +4,7 @@ The store is a cache of the snapshot, keyed by its digest: built beside, renamed
 that any number of commands can use it at once. An endpoint holds the same triples in somebody else's store.
 """
 
+import io
 import os
 import re
 import shutil
@@ -155,12 +156,13 @@ def open_store(snapshot: Snapshot, cache: Path | None = None) -> Store:
 
 def _build(snapshot: Snapshot, folder: Path) -> None:
     """Load the snapshot into a fresh folder beside and rename it; whoever comes second drops its own."""
-    data = snapshot.read_statements()
     folder.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=f".{snapshot.id}-", dir=folder.parent))
     try:
         store = ox.Store(str(beside))
         try:
+            # Read to its end, where the digest is compared: what is wrong with the bytes is raised here.
+            data: Any = _Blocks(snapshot.blocks())
             store.bulk_load(data, format=ox.RdfFormat.N_TRIPLES)
         except SyntaxError as error:
             raise SnapshotError(
@@ -176,6 +178,23 @@ def _build(snapshot: Snapshot, folder: Path) -> None:
                 raise
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+
+
+class _Blocks(io.RawIOBase):
+    """Pieces of bytes as a file, so that a large snapshot is loaded without being in memory as a whole."""
+
+    def __init__(self, blocks: Iterator[bytes]) -> None:
+        self._blocks, self._rest = blocks, memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        if not self._rest:
+            self._rest = memoryview(next(self._blocks, b""))
+        taken = bytes(self._rest[:size] if size >= 0 else self._rest)
+        self._rest = self._rest[len(taken) :]
+        return taken
 
 
 class Endpoint:

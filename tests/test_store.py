@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pyoxigraph as ox
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kg.errors import QueryError
+from kg.errors import QueryError, SnapshotError
 from kg.snapshot import Snapshot, find_snapshots
 from kg.store import bind, integer, open_store
 
@@ -71,3 +72,10 @@ def test_bind_fills_pairs_and_undef_and_refuses_a_query_without_the_block() -> N
     assert '(UNDEF "20231218"^^<http://www.w3.org/2001/XMLSchema#integer>)' in filled
     with pytest.raises(QueryError, match="no empty block"):
         bind("SELECT * { }", "?a", [[None]])
+
+
+def test_a_snapshot_whose_bytes_are_not_the_manifests_leaves_no_store(snapshot: Snapshot, tmp_path: Path) -> None:
+    other = {**snapshot.manifest, "statements": {**snapshot.manifest["statements"], "digest": "0" * 64}}
+    with pytest.raises(SnapshotError, match="does not have the digest"):
+        open_store(replace(snapshot, manifest=other), tmp_path)
+    assert list((tmp_path / "stores").iterdir()) == []
