@@ -157,7 +157,8 @@ def by_responses(sizes: Sequence[int], workers: int) -> Iterator[str]:
             f"{size:,} responses to {size // EACH:,} facts, {workers} processes: {one['seconds']:.1f} s"
             f" ({one['wall']:.1f} s by the clock), peak {one['own_mb']:.0f} MB, a worker's {one['worker_mb']:.0f} MB"
         )
-    yield f"  exponents {exponents(sizes, [one['seconds'] for one in found])}"
+    if len(sizes) > 1:
+        yield f"  exponents {exponents(sizes, [one['seconds'] for one in found])}"
 
 
 def by_holders() -> Iterator[str]:

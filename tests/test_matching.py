@@ -127,7 +127,6 @@ def test_several_processes_give_the_rows_of_one(workers: list[Spied]) -> None:
     assert sum(row["entity"] is not None for row in rows) > 400
 
 
-@pytest.mark.slow  # imports the published outputs
 def test_the_published_runs_give_the_rows_of_one_process(shared: Path, tmp_path: Path, workers: list[Spied]) -> None:
     import_published(shared / "published", tmp_path)
     store, same = open_store(find_snapshots()[0]), identity.load()
