@@ -115,7 +115,7 @@ INSIDE = {
         "spark",
         "fetch",
     ),
-    "kg.snapshot": ("triples", "reading", "manifest", "segments", "series", "files", "changed", "compare", "doubts"),
+    "kg.snapshot": ("triples", "reading", "manifest", "segments", "series", "files", "verifying", "changed", "compare", "doubts"),
     "dyknow.align": (
         "base",
         "requests",

@@ -5,7 +5,7 @@ A snapshot is a folder ``DATE/`` with ``statements.nt.gz`` (sorted N-Triples; th
 where each line stands once; they are found and read like the others.
 
 Inside, again upward only: ``triples`` (rows to N-Triples), ``reading`` (N-Triples to statements), ``manifest``,
-``segments`` and ``series`` (many snapshots stored once), ``files`` (folders), ``compare`` (diff).
+``segments`` and ``series`` (many snapshots stored once), ``files`` (folders), ``verifying``, ``compare`` (diff).
 """
 
 from kg.snapshot.compare import By, Change, ChangeKind, Clock, IdFate, diff, tally
@@ -22,10 +22,10 @@ from kg.snapshot.files import (
     take,
     take_in_parts,
     unpack,
-    verify,
     whereabouts,
 )
 from kg.snapshot.reading import Statement
+from kg.snapshot.verifying import verify
 
 __all__ = [
     "By",

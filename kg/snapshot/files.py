@@ -1,4 +1,4 @@
-"""Snapshots as folders, and inside a series: taken, found, chosen, verified, packed."""
+"""Snapshots as folders, and inside a series: taken, found, chosen, packed."""
 
 import gzip
 import hashlib
@@ -9,7 +9,6 @@ import re
 import shutil
 import tempfile
 import zlib
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -374,84 +373,6 @@ def _gzip(data: bytes) -> bytes:
 
 def _packing(file: IO[bytes]) -> gzip.GzipFile:
     return gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=file, mtime=0)
-
-
-def verify(snapshot: Snapshot | Path) -> list[str]:
-    """Return what is wrong with a snapshot, one sentence each; an empty list where it is whole.
-
-    The manifest is read again; its own checksum, the compressed bytes, the digest of the triples, their order and all
-    counts are checked.
-    """
-    if isinstance(snapshot, Path) and not snapshot.exists() and _segment(snapshot).exists():
-        try:
-            snapshot = load(snapshot)
-        except SnapshotError as error:
-            return [error.message]
-    if isinstance(snapshot, Packed):
-        return _verify_packed(snapshot)
-    path = snapshot if isinstance(snapshot, Path) else snapshot.path
-    file = path / _STATEMENTS
-    try:
-        manifest = manifests.read(path)
-    except SnapshotError as error:
-        return [error.message]
-    stated = manifest["statements"]
-    problems = []
-    try:
-        packed = file.read_bytes()
-        if hashlib.sha256(packed).hexdigest() != stated["file_digest"]:
-            problems.append(f"{file} is not the file the manifest names: its SHA-256 differs.")
-        data = gzip.decompress(packed)
-        if hashlib.sha256(data).hexdigest() == stated["digest"]:
-            return problems + [f"{file}: {problem}" for problem in _miscounts(data, manifest)]
-        return [*problems, f"{file}: its triples are not those the manifest names: their SHA-256 differs."]
-    except (OSError, EOFError, ValueError, zlib.error) as error:
-        return [*problems, f"{file} cannot be read: {error}."]
-
-
-def _verify_packed(snapshot: Packed) -> list[str]:
-    if problems := snapshot.series.problems(snapshot.place):
-        return problems
-    try:
-        manifest = manifests.parse(snapshot.series.manifest(snapshot.place), snapshot.path)
-        data = snapshot.read_statements()
-    except SnapshotError as error:
-        return [error.message]
-    problems = [f"{snapshot.path}: {problem}" for problem in _miscounts(data, manifest)]
-    if manifest["date"] != snapshot.id or manifest["statements"]["digest"] != hashlib.sha256(data).hexdigest():
-        problems.append(f"{snapshot.path}: its triples are not those the manifest names.")
-    if snapshot.series.about(snapshot.place) != {key: manifest[key] for key in manifests.QUICK}:
-        problems.append(f"{snapshot.path}: its index does not say what its manifest says.")
-    return problems
-
-
-def _miscounts(data: bytes, manifest: Mapping[str, Any]) -> Iterator[str]:
-    lines = data.splitlines()
-    if lines != sorted(set(lines)):
-        yield "the triples are not sorted or not distinct."
-    statements = read_graph(data)
-    counts = {
-        "facts": len({statement.fact for statement in statements}),
-        "statements": len(statements),
-        "triples": len(lines),
-        "properties": dict(sorted(Counter(statement.property for statement in statements).items())),
-    }
-    for name, count in counts.items():
-        if manifest["counts"][name] != count:
-            yield f"the manifest counts {manifest['counts'][name]} {name}, the triples have {count}."
-    coverage = _coverage(statements)
-    for fact in sorted(coverage.keys() | manifest["coverage"].keys()):
-        if coverage.get(fact) != manifest["coverage"].get(fact):
-            yield f"the manifest's coverage of {fact} is not what the triples have."
-
-
-def _coverage(statements: Sequence[Statement]) -> dict[str, dict[str, Any]]:
-    """Return history and number of statements by fact, as a manifest has them."""
-    numbers = Counter((statement.fact, statement.whole) for statement in statements)
-    return {
-        fact: {"history": "full" if whole else "extract", "statements": number}
-        for (fact, whole), number in numbers.items()
-    }
 
 
 def pack(snapshot: Snapshot, folder: Path) -> Packed:
