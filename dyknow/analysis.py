@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import duckdb
 
 from dyknow.results import Table, run_sql
+from dyknow.strata import PARTS
 from kg.dates import parse_day
 from kg.errors import UsageError
 from kg.resources import query
@@ -32,7 +33,7 @@ class Rates(NamedTuple):
     title: str
     year: int | None
     prefixed: bool
-    domain: str  # "countries", "athletes", "organizations", or "all"
+    domain: str  # "countries", "athletes", "organizations", or "all"; or the part that tables are split by
     facts: int
     n: int  # facts that are covered and complete
     up_to_date: float | None  # the upper bound; None where n is 0
@@ -66,6 +67,7 @@ class Inconsistency(NamedTuple):
     prefixed: bool
     n: int
     value: float | None
+    domain: str = "all"  # or the part that tables are split by
     interval: "Interval | None" = None
 
 
@@ -113,6 +115,7 @@ class Scores(NamedTuple):
     table5: tuple[Rates, ...]
     table2: tuple[Inconsistency, ...]
     moments: tuple[Moment, ...] = ()  # of the runs, where as_of is "release"
+    split: str = "domain"  # what the tables are split by: that, or one of dyknow.strata.PARTS
 
 
 class Sampled(NamedTuple):
@@ -146,19 +149,6 @@ class Mass(NamedTuple):
     later_interval: "Interval | None" = None
     first_up_to_date_interval: "Interval | None" = None
     first_outdated_interval: "Interval | None" = None
-
-
-class LongRow(NamedTuple):
-    """One figure and its interval; in per cent with one decimal, None where n is 0."""
-
-    table: str
-    run: str
-    domain: str
-    measure: str
-    n: int
-    value: float | None
-    lower: float | None = None
-    upper: float | None = None
 
 
 class Change(NamedTuple):
@@ -213,22 +203,26 @@ def score(
     rule: str = "latest",
     runs: Sequence[str] | None = None,
     intervals: bool = True,
+    split: str = "domain",
 ) -> Scores:
     """Return Tables 1/4, 5 and 2 as of a day, for all runs or the named ones.
 
     With "release" for a day each run is judged as of the day its model came out; those without one are left out.
-    Without intervals, which a sweep over many days may not need, it takes half the time.
+    Without intervals, which a sweep over many days may not need, it takes half the time. Split by "popularity",
+    "property", "region" or "stratum", the rows are of those parts instead of the domains, and those of Table 2 too.
 
     Raises:
-        UsageError: a run is not there, the judge has judged nothing, or the day is no date.
+        UsageError: a run is not there, the judge has judged nothing, the day is no date, or there is no such part.
         QueryError: the snapshot is not there, or the judge judged for another day.
     """
     chosen = _chosen(connection, judge, runs)
+    if split not in ("domain", *PARTS):
+        raise UsageError(f"Tables are not split by {split!r}.", hint=f"By domain, {', '.join(PARTS)}.")
     values = {"as_of": as_of, "known_at": known_at, "judge": judge, "rule": rule}
 
-    def table(name: str) -> list[tuple[Any, ...]]:
-        call = f"FROM {name}($as_of, known_at := $known_at, judge := $judge, rule := $rule)"  # a macro's name
-        return [row for row in run_sql(connection, call, values).rows if row[0] in chosen]
+    def table(name: str, split: str = split) -> list[tuple[Any, ...]]:
+        call = f"FROM {name}($as_of, known_at := $known_at, judge := $judge, rule := $rule, split := $split)"
+        return [row for row in run_sql(connection, call, values | {"split": split}).rows if row[0] in chosen]
 
     found = Scores(
         as_of=as_of,
@@ -237,8 +231,9 @@ def score(
         rule=rule,
         table1=tuple(Rates(*row) for row in table("table1")),
         table5=tuple(Rates(*row) for row in table("table5")),
-        table2=tuple(Inconsistency(*row) for row in table("table2")),
+        table2=tuple(Inconsistency(*row) for row in table("table2", "all" if split == "domain" else split)),
         moments=tuple(moments(connection, known_at, chosen)) if as_of == RELEASE else (),
+        split=split,
     )
     return _with_intervals(connection, found, known_at, chosen) if intervals else found
 
@@ -248,7 +243,9 @@ def _with_intervals(
 ) -> Scores:
     from dyknow import rates  # noqa: PLC0415 -- numpy takes a tenth of a second, which other commands need not wait
 
-    rows = rates.fact_rows(connection, scores.as_of, known_at, judge=scores.judge, rule=scores.rule, runs=runs)
+    rows = rates.fact_rows(
+        connection, scores.as_of, known_at, judge=scores.judge, rule=scores.rule, runs=runs, split=scores.split
+    )
     found = rates.table_intervals(rows)
 
     def own(table: str, row: Rates) -> Rates:
@@ -258,7 +255,9 @@ def _with_intervals(
     return scores._replace(
         table1=tuple(own("1", row) for row in scores.table1),
         table5=tuple(own("5", row) for row in scores.table5),
-        table2=tuple(row._replace(interval=found.get((row.run, "all", "2 inconsistent"))) for row in scores.table2),
+        table2=tuple(
+            row._replace(interval=found.get((row.run, row.domain, "2 inconsistent"))) for row in scores.table2
+        ),
     )
 
 
@@ -421,28 +420,6 @@ def snapshot_for(
     if known_at not in known:
         raise UsageError(f"There is no snapshot {known_at}.", hint=f"Snapshots: {', '.join(known)}.")
     return known_at
-
-
-def long_rows(scores: Scores) -> list[LongRow]:
-    """Return the tables one figure a row, as the CSV output prints them."""
-    found = []
-    for name, table in (("1", scores.table1), ("5", scores.table5)):
-        for row in table:
-            for measure in ("up_to_date", "outdated", "irrelevant", "up_to_date_lower", "up_to_date_upper"):
-                figures = _figures(getattr(row, measure), getattr(row, f"{measure}_interval"))
-                found.append(LongRow(name, row.run, row.domain, measure, row.n, *figures))
-    for own in scores.table2:
-        found.append(LongRow("2", own.run, "all", "inconsistent", own.n, *_figures(own.value, own.interval)))
-    return found
-
-
-def _figures(value: float | None, interval: "Interval | None") -> tuple[float | None, ...]:
-    lower, upper = interval or (None, None)
-    return _one_decimal(value), _one_decimal(lower), _one_decimal(upper)
-
-
-def _one_decimal(value: float | None) -> float | None:
-    return None if value is None else round(value, 1)
 
 
 def changes(

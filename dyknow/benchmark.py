@@ -17,6 +17,7 @@ A large one is a Parquet table of the same facts, one a row: the keys of a fact 
 the group's phrasings one of them.
 """
 
+import builtins
 import hashlib
 import json
 import re
@@ -63,6 +64,12 @@ class Fact:
     popularity: str | None = None  # the bin of its sitelinks
     region: str | None = None
     stratum: str | None = None  # what it was drawn from
+
+    @builtins.property  # a field of this class is called property
+    def known(self) -> dict[str, int | str]:
+        """What the benchmark says of its popularity and of what it was drawn from, under the names of the file."""
+        said = {name: getattr(self, name) for name in ("sitelinks", "popularity", "region", "stratum")}
+        return {name: value for name, value in said.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,13 +68,16 @@ def fact_rows(
     judge: str = "match",
     rule: str = "latest",
     runs: Collection[str] | None = None,
+    split: str = "domain",
 ) -> list[FactRow]:
     """Return what every fact of every run, or of the named ones, adds to the tables as of a day (or "release").
+
+    Split by another part than the domain (see ``dyknow.strata.PARTS``), that stands in its place.
 
     Raises:
         QueryError: the snapshot is not there, or the judge judged for another day.
     """
-    values = {"as_of": as_of, "known_at": known_at, "judge": judge, "rule": rule}
+    values = {"as_of": as_of, "known_at": known_at, "judge": judge, "rule": rule, "split": split}
     rows = run_sql(connection, query("dyknow/fact_rates.sql"), values).rows
     return [FactRow(*row) for row in rows if runs is None or row[0] in runs]
 

@@ -32,6 +32,7 @@ from dyknow.rows import (
     response_rows,
     run_row,
     sha256,
+    strata_rows,
     told_rows,
 )
 from kg import identity
@@ -45,8 +46,8 @@ from kg.store import Graph, open_store
 Progress = Callable[[str], None]
 
 MACROS: Final = (
-    "moments", "verdicts", "soft", "table1", "table5", "table2", "samples", "beliefs", "mass", "since_release",
-    "spanning", "said", "intervals", "steps", "timeline",
+    "part_of", "moments", "verdicts", "soft", "table1", "table5", "table2", "samples", "beliefs", "mass",
+    "since_release", "spanning", "said", "intervals", "steps", "timeline",
     "edit_scores", "edit_curve", "side_effects",
 )  # fmt: skip
 VIEWS: Final = (
@@ -60,6 +61,7 @@ TABLES: Final = (
     "coverage",
     "runs",
     "responses",
+    "strata",
     "matches",
     "judgments",
     "likelihoods",
@@ -400,6 +402,7 @@ class _Maker:
         """Insert runs, responses, judgments and what else their journals say."""
         self._insert("runs", (run_row(run) for run in runs))
         self._insert("likelihoods", (row for run in runs for row in likelihood_rows(run)))
+        self._insert("strata", (row for run in runs for row in strata_rows(run)))
         self._insert("edits", (row for run in runs for row in edit_rows(run)))
         self._responses(runs)
         judged = (

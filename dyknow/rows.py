@@ -14,6 +14,7 @@ from dyknow.models import presets
 from kg.answers import NameRow
 
 _QUESTION_COLUMNS: Final = ("question", "fact", "domain", "subject", "phrasing", "counted")
+_STRATA_COLUMNS: Final = ("sitelinks", "popularity", "region", "stratum")
 _EDIT_COLUMNS: Final = (
     "fact", "domain", "operation", "paraphrases", "target", "target_entity", "before", "before_entity",
 )  # fmt: skip
@@ -154,6 +155,16 @@ def likelihood_rows(run: RunInfo) -> Iterator[dict[str, Any]]:
         about = {key: row[key] for key in _QUESTION_COLUMNS}
         for score in row["scores"]:
             yield {"run": run.id, **about, **score}
+
+
+def strata_rows(run: RunInfo) -> Iterator[dict[str, Any]]:
+    """Yield what the benchmark of a run says of the popularity of its facts, and of what they were drawn from."""
+    seen = set()
+    for row in questions(run.path):
+        own: dict[str, Any] = {name: row[name] for name in _STRATA_COLUMNS if name in row}
+        if own and row["fact"] not in seen:
+            seen.add(row["fact"])
+            yield {"run": run.id, "fact": row["fact"], **own}
 
 
 def edit_rows(run: RunInfo) -> Iterator[dict[str, Any]]:

@@ -8,7 +8,7 @@ import io
 import json
 import textwrap
 import unicodedata
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
@@ -16,7 +16,9 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from dyknow.analysis import RELEASE, Change, Inconsistency, Mass, Rates, Scores, SinceRelease, long_rows
+from dyknow.analysis import RELEASE, Change, Inconsistency, Mass, Rates, Scores, SinceRelease
+from dyknow.longrows import long_rows
+from dyknow.strata import in_order
 from dyknow.titles import titles
 
 Format = Literal["table", "json", "csv"]
@@ -170,6 +172,8 @@ def footnotes(scores: Scores, intervals: bool = False) -> str:
     ]
     if intervals:
         lines.append("45 31–59: a rate and its 95 % interval, facts drawn anew.")
+    if scores.split == "popularity":
+        lines.append("Popularity: on how many sites of the Wikimedia projects the subject has a page.")
     left_out = max((rate.not_covered for rate in scores.table1 if rate.domain == "all"), default=0)
     if left_out:
         lines.append(f"Not covered by the snapshot, so in no n: up to {left_out} facts a run.")
@@ -186,13 +190,25 @@ def footnotes(scores: Scores, intervals: bool = False) -> str:
 def table1(scores: Scores, intervals: bool = False) -> RenderableType:
     """Return Table 1 (with the open models of Table 4): rates by domain, the best of a fact's phrasings."""
     title = f"Table 1  {heading(scores)}"
-    return (_interval_table if intervals else _rate_table)(title, scores, scores.table1, True)
+    return _table_of(scores, intervals)(title, scores, scores.table1, True)
 
 
 def table5(scores: Scores, intervals: bool = False) -> RenderableType:
     """Return Table 5: rates by domain, the average over a fact's phrasings."""
     title = f"Table 5, average  {heading(scores)}"
-    return (_interval_table if intervals else _rate_table)(title, scores, scores.table5, False)
+    return _table_of(scores, intervals)(title, scores, scores.table5, False)
+
+
+def _table_of(scores: Scores, intervals: bool) -> Callable[[str, Scores, Sequence[Rates], bool], RenderableType]:
+    """Return what draws rates: of the three domains side by side, of other parts or with intervals line by line."""
+    return _interval_table if intervals or scores.split != "domain" else _rate_table
+
+
+def _parts(rates: Iterable[Rates | Inconsistency], split: str) -> list[str]:
+    """Return what the rates are of, in the order of the lines; all together last."""
+    if split == "domain":
+        return [*domains_of(rate for rate in rates if isinstance(rate, Rates)), "all"]
+    return [*in_order(list({rate.domain for rate in rates} - {"all"})), "all"]
 
 
 def _rate_table(title: str, scores: Scores, rates: Sequence[Rates], with_marks: bool) -> RenderableType:
@@ -210,16 +226,16 @@ def _rate_table(title: str, scores: Scores, rates: Sequence[Rates], with_marks: 
 
 
 def _interval_table(title: str, scores: Scores, rates: Sequence[Rates], with_marks: bool) -> RenderableType:
-    """Return rates with their intervals: a line a domain and one for all."""
+    """Return rates, with their intervals where there are: a line a domain or other part and one for all."""
     names = _names(scores, rates)
     table = _plain()
     table.add_column("model", overflow="fold", max_width=24)
-    table.add_column("domain", no_wrap=True)
+    table.add_column(scores.split, overflow="fold")
     for column in ("up to date", "out of date", "irrelevant"):
         table.add_column(column, no_wrap=True)
     table.add_column("n", justify="right", no_wrap=True)
     for run, own in _by_run(rates).items():
-        for place, domain in enumerate([*domains_of(own.values()), "all"]):
+        for place, domain in enumerate(_parts(own.values(), scores.split)):
             if rate := own.get(domain):
                 table.add_row("" if place else names[run], domain, *_interval_cells(rate, with_marks), str(rate.n))
     return _titled(title, table)
@@ -264,11 +280,18 @@ def table2(scores: Scores, intervals: bool = False) -> RenderableType:
     names = _names(scores, scores.table2)
     table = _plain()
     table.add_column("model", overflow="fold", max_width=34)
+    if split := scores.split != "domain":
+        table.add_column(scores.split, overflow="fold")
     for column in ("inconsistent", *(("95 %",) if intervals else ()), "n"):
         table.add_column(column, justify="right")
+    by_run: dict[str, dict[str, Inconsistency]] = {}
     for row in scores.table2:
-        bounds = (f"{row.interval[0]:.1f}–{row.interval[1]:.1f}" if row.interval else "",) if intervals else ()
-        table.add_row(names[row.run], _one_decimal(row), *bounds, str(row.n))
+        by_run.setdefault(row.run, {})[row.domain] = row
+    for run, own in by_run.items():
+        for place, row in enumerate(own[part] for part in _parts(own.values(), scores.split) if part in own):
+            bounds = (f"{row.interval[0]:.1f}–{row.interval[1]:.1f}" if row.interval else "",) if intervals else ()
+            about = ("" if place else names[run], *((row.domain,) if split else ()))
+            table.add_row(*about, _one_decimal(row), *bounds, str(row.n))
     return _titled(f"Table 2, inconsistency  {heading(scores)}", table)
 
 
@@ -284,6 +307,7 @@ def score_json(scores: Scores) -> dict[str, Any]:
         "snapshot": scores.snapshot,
         "judge": scores.judge,
         "rule": scores.rule,
+        **({} if scores.split == "domain" else {"split": scores.split}),
         **released,
         "table1": [rates_json(rate) for rate in scores.table1],
         "table5": [rates_json(rate) for rate in scores.table5],
@@ -293,7 +317,8 @@ def score_json(scores: Scores) -> dict[str, Any]:
 
 def _inconsistency_json(row: Inconsistency) -> dict[str, Any]:
     figures = {"n": row.n, "value": rounded(row.value), "interval": bounds(row.interval)}
-    return {"run": row.run, "title": row.title, **figures}
+    part = {} if row.domain == "all" else {"domain": row.domain}
+    return {"run": row.run, "title": row.title, **part, **figures}
 
 
 def rates_json(rate: Rates) -> dict[str, Any]:

@@ -15,7 +15,8 @@ import pytest
 from click.testing import CliRunner
 
 from dyknow import results
-from dyknow.analysis import Scores, changes, long_rows, moments, score, since_release, why
+from dyknow.analysis import Scores, changes, moments, score, since_release, why
+from dyknow.longrows import long_rows
 from dyknow.cli import cli
 from dyknow.journal import RunInfo
 from dyknow.judges import agreement, read_labels, readings, readings_of

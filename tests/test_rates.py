@@ -14,7 +14,8 @@ from click.testing import CliRunner
 from scipy import stats
 
 from dyknow import results
-from dyknow.analysis import Rates, long_rows, mass, score, since_release
+from dyknow.analysis import Rates, mass, score, since_release
+from dyknow.longrows import long_rows
 from dyknow.cli import cli
 from dyknow.named import import_named
 from dyknow.rates import MEASURES, fact_rows, intervals, table_intervals

@@ -1,5 +1,8 @@
 """Commands that judge: scores, one verdict explained, SQL."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import click
 import duckdb
 
@@ -24,7 +27,8 @@ from dyknow.commands.common import (
     width,
 )
 from dyknow.commands.edit_scores import show_edits
-from dyknow.journal import find_runs
+from dyknow.journal import RunInfo, find_runs
+from dyknow.strata import PARTS
 from dyknow.tables import (
     Format,
     Listing,
@@ -41,27 +45,44 @@ from kg.errors import UsageError
 
 
 def results_of(places: Places) -> duckdb.DuckDBPyConnection:
-    """Return a read-only connection to the judged runs.
+    """Return a read-only connection to the judged runs; say which parts of runs are not among them.
 
     Raises:
         UsageError: there is no run to judge.
     """
-    if not find_runs(places.runs):
+    runs = find_runs(places.runs)
+    unmerged = _unmerged(runs)
+    if not runs:
         raise UsageError(
             f"There is no run in {places.runs}.",
             hint="Ask a model (dyknow run smollm2), or take what others published (dyknow import examples/published).",
         )
+    if all(run.part for run in runs):
+        message = f"There are only parts of runs in {places.runs}."
+        raise UsageError(message, hint=f"Join them: dyknow runs merge {unmerged[0]}")
+    for name in unmerged:
+        note(f"The parts of {name} are left out: dyknow runs merge {name} joins them.")
     return results.connect(places.runs, places.find(), places.database, note)
+
+
+def _unmerged(runs: Sequence[RunInfo]) -> list[str]:
+    """Return the runs of which there are only parts."""
+    there = {run.id for run in runs}
+    return sorted({run.info["shard"]["run"] for run in runs if run.part} - there)
 
 
 def known_runs(places: Places, names: tuple[str, ...]) -> list[str] | None:
     """Return the names of the runs asked for; None stands for all.
 
     Raises:
-        UsageError: one of them is not there.
+        UsageError: one of them is not there, or is a part of a run.
     """
-    known = [one.id for one in find_runs(places.runs)]
+    found = {one.id: one for one in find_runs(places.runs)}
+    known = [name for name, one in found.items() if not one.part]
     for name in names:
+        if name in found and name not in known:
+            hint = f"Join the parts: dyknow runs merge {found[name].info['shard']['run']}"
+            raise UsageError(f"{name} is part {found[name].part} of a run, and tables are of whole ones.", hint=hint)
         if name not in known:
             raise UsageError(
                 f"There is no run {name!r} in {places.runs}.", hint=nearest(name, known, "dyknow runs list")
@@ -74,6 +95,7 @@ def known_runs(places: Places, names: tuple[str, ...]) -> list[str] | None:
         "dyknow score --as-of 2023-12-18",
         "dyknow score --as-of today --format csv",
         "dyknow score --as-of release",
+        "dyknow score --as-of 2025-11-30 --by popularity --intervals",
         "dyknow score --as-of 2025-11-30 --table since-release",
         "dyknow score --as-of 2023-12-18 --table samples --run gpt2-xl",
         "dyknow score --as-of 2023-12-18 --table beliefs",
@@ -98,6 +120,15 @@ def known_runs(places: Places, names: tuple[str, ...]) -> list[str] | None:
     "of edited models, how many of the facts edited are right (Tables 3, 7 and 8). `curve`: the same against the "
     "number of edits (Figure 3).",
 )
+@click.option(
+    "--by",
+    "split",
+    type=click.Choice(["domain", *PARTS]),
+    default="domain",
+    show_default=True,
+    help="What the study's tables are split by: `popularity` in bins of sitelinks, `property`, `region`, or `stratum`, "
+    "which a generated benchmark tells of its facts.",
+)
 @click.option("--intervals", is_flag=True, help="Show the 95 % intervals of the rates. JSON and CSV always have them.")
 @format_option
 @places("snapshots", "runs", "database")
@@ -108,6 +139,7 @@ def score(
     rule: str,
     names: tuple[str, ...],
     which: str,
+    split: str,
     intervals: bool,
     form: Format,
     places: Places,
@@ -122,6 +154,8 @@ def score(
     chosen = known_runs(places, names)
     if known_at is not None:
         places.named(known_at)
+    if split != "domain" and which != "study":
+        raise UsageError(f"The table {which} is not split by {split}.", hint="Leave out --table or --by.")
     if which in ("edits", "curve"):
         with results_of(places) as connection:
             show_edits(connection, which, as_of, known_at, judge, rule, chosen, form)
@@ -134,7 +168,8 @@ def score(
         return
     with results_of(places) as connection:
         wanted = intervals or form != "table"
-        scores = analysis.score(connection, as_of, known_at, judge=judge, rule=rule, runs=chosen, intervals=wanted)
+        how: dict[str, Any] = {"judge": judge, "rule": rule, "runs": chosen, "intervals": wanted, "split": split}
+        scores = analysis.score(connection, as_of, known_at, **how)
         note_older(as_of, scores.snapshot)
         if as_of == RELEASE:
             _note_releases(connection, known_at, chosen)

@@ -1,6 +1,6 @@
 -- What every fact of a run adds to the rates of Tables 1, 5 and 2: what the intervals are drawn from.
--- In:  $as_of, $known_at (may be NULL), $judge, $rule.
--- Out: one row a run and fact. verdict, surely and possibly as in soft (Table 1); averaged: the shares of its answers that are
+-- In:  $as_of, $known_at (may be NULL), $judge, $rule, $split (as for part_of).
+-- Out: one row a run and fact; domain is the part it stands in. verdict, surely and possibly as in soft (Table 1); averaged: the shares of its answers that are
 --      up-to-date, outdated, irrelevant, surely and possibly up-to-date, NULL where none counts (Table 5);
 --      inconsistent: whether its phrasings are answered differently, NULL where it is not in Table 2's n.
 WITH spread AS (
@@ -17,11 +17,12 @@ WITH spread AS (
   FROM verdicts($as_of, known_at := $known_at, judge := $judge, rule := $rule) AS v
   GROUP BY v.run, v.domain, v.fact
 )
-SELECT e.run, e.domain, e.fact, s.verdict, s.surely_up_to_date AS surely, s.possibly_up_to_date AS possibly,
+SELECT e.run, part_of($split, e.domain, e.fact, t.popularity, t.region, t.stratum) AS domain, e.fact, s.verdict, s.surely_up_to_date AS surely, s.possibly_up_to_date AS possibly,
        e.up_to_date / nullif(e.rated, 0) AS averaged_up_to_date, e.outdated / nullif(e.rated, 0) AS averaged_outdated,
        e.irrelevant / nullif(e.rated, 0) AS averaged_irrelevant, e.surely / nullif(e.rated, 0) AS averaged_surely,
        e.possibly / nullif(e.rated, 0) AS averaged_possibly,
        CASE WHEN e.answered AND e.asked > 1 AND e.missing = 0 THEN e.different > 1 END AS inconsistent
 FROM spread AS e
 LEFT JOIN soft($as_of, known_at := $known_at, judge := $judge, rule := $rule) AS s ON s.run = e.run AND s.fact = e.fact
+LEFT JOIN strata AS t ON t.run = e.run AND t.fact = e.fact
 ORDER BY e.run, e.fact;

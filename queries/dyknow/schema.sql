@@ -103,6 +103,15 @@ COMMENT ON COLUMN responses.seconds IS 'how long it took: its own time, or its s
 COMMENT ON COLUMN responses.server IS 'the server that answered';
 COMMENT ON COLUMN responses.response_digest IS 'SHA-256 of prompt and text';
 
+CREATE TABLE strata (run VARCHAR, fact VARCHAR, sitelinks INTEGER, popularity VARCHAR, region VARCHAR, stratum VARCHAR);
+COMMENT ON TABLE strata IS 'what the benchmark of a run says of the popularity of its facts and of what they were drawn from; facts of which it says nothing have no row';
+COMMENT ON COLUMN strata.run IS 'the run';
+COMMENT ON COLUMN strata.fact IS 'the fact asked for';
+COMMENT ON COLUMN strata.sitelinks IS 'on how many sites of the Wikimedia projects the subject has a page';
+COMMENT ON COLUMN strata.popularity IS 'the bin of that number, e.g. 20-99';
+COMMENT ON COLUMN strata.region IS 'country or citizenship of the subject';
+COMMENT ON COLUMN strata.stratum IS 'the stratum it was drawn from, e.g. 20-99 / P6';
+
 CREATE TABLE matches (response_digest VARCHAR, fact VARCHAR, candidates_digest VARCHAR, matcher_version VARCHAR, matcher_parameters VARCHAR, entity VARCHAR,
   reason VARCHAR, span_start INTEGER, span_end INTEGER, matched VARCHAR, alias VARCHAR, match_rule VARCHAR, score DOUBLE);
 COMMENT ON TABLE matches IS 'which entity a text names as its answer; does not depend on a date';
