@@ -16,10 +16,10 @@ from click.testing import CliRunner
 
 from dyknow import results
 from dyknow.analysis import Scores, changes, moments, score, since_release, why
-from dyknow.longrows import long_rows
 from dyknow.cli import cli
 from dyknow.journal import RunInfo
 from dyknow.judges import agreement, read_labels, readings, readings_of
+from dyknow.longrows import long_rows
 from dyknow.named import import_named
 from dyknow.published import import_published
 from dyknow.rows import release

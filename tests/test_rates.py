@@ -15,8 +15,8 @@ from scipy import stats
 
 from dyknow import results
 from dyknow.analysis import Rates, mass, score, since_release
-from dyknow.longrows import long_rows
 from dyknow.cli import cli
+from dyknow.longrows import long_rows
 from dyknow.named import import_named
 from dyknow.rates import MEASURES, fact_rows, intervals, table_intervals
 from dyknow.statistics import Interval
