@@ -189,7 +189,7 @@ def extract_apart(path: Path, out: Path) -> tuple[float, list[tuple[float, int]]
 
         def watch() -> None:
             while not ended.wait(0.05):
-                memory.append((time.perf_counter(), _memory(process.pid)))
+                memory.append((time.perf_counter(), memory_of(process.pid)))
 
         watcher = threading.Thread(target=watch)
         watcher.start()
@@ -201,7 +201,7 @@ def extract_apart(path: Path, out: Path) -> tuple[float, list[tuple[float, int]]
     return float(output), memory
 
 
-def _memory(process: int) -> int:
+def memory_of(process: int) -> int:
     """Return the proportional set size of a process and all below it; 0 where it has just ended."""
     try:
         rollup = Path(f"/proc/{process}/smaps_rollup").read_text()
@@ -209,7 +209,7 @@ def _memory(process: int) -> int:
     except OSError:
         return 0
     own = next(int(line.split()[1]) * 1024 for line in rollup.splitlines() if line.startswith("Pss:"))
-    return own + sum(_memory(int(child)) for child in children)
+    return own + sum(memory_of(int(child)) for child in children)
 
 
 def measure_one(path: Path, share: float, size: int, times: int) -> Measured:

@@ -207,12 +207,17 @@ def test_a_line_of_endless_length_is_refused(tmp_path: Path, monkeypatch: pytest
         list(read_split(path, Split(0, 100, "plain")))
 
 
-def test_splits_cover_a_file_and_suit_the_tasks(tmp_path: Path) -> None:
+def test_splits_cover_a_file_and_suit_the_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "dump.json"
     path.write_bytes(b"[\n" + b" " * 998)
     assert splits_of(path, 2, least=10) == [Split(at, at + 125, "plain") for at in range(0, 1000, 125)]
     assert splits_of(path, 2, least=600) == [Split(0, 600, "plain"), Split(600, 1000, "plain")]
     assert len(splits_of(path, 1, least=10, most=100)) == 10
+    monkeypatch.setattr(dumpsplits, "ROUND", 500)  # many tasks read little each, for all they keep is held together
+    assert splits_of(path, 50, least=1)[0] == Split(0, 5, "plain")
+    assert splits_of(path, 100, least=1)[0] == Split(0, 3, "plain")
+    monkeypatch.setattr(dumpsplits, "ROUND", 200)
+    assert splits_of(path, 100, least=1)[0] == Split(0, 2, "plain")
     for kind in ("gz", "zst"):
         [only] = splits_of(write(tmp_path, array(SMALL), kind), 8, least=10)
         assert only.kind == "whole"

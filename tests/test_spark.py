@@ -18,7 +18,7 @@ from kg.snapshot import load
 from kg.sources import Row, spark
 from kg.sources.dumplines import Wanted
 from kg.sources.dumps import extract
-from kg.sources.dumpsplits import Answer, splits_of
+from kg.sources.dumpsplits import Answer, Split, splits_of
 from tests.test_dumps import WANTED, array, many, write
 
 PROPERTIES = "P6,P35,P54,P39"
@@ -208,6 +208,12 @@ def test_waves_come_in_the_order_of_the_dump(tmp_path: Path) -> None:
     assert sum(context.waves) == -(-path.stat().st_size // 4000) > 20
     assert set(context.waves[:-1]) == {3}
     assert len(context.cancelled) == 1
+
+
+def test_waves_grow_with_the_cluster() -> None:
+    splits = [Split(place, place + 1, "plain") for place in range(10)]
+    cores = iter((2, 2, 4, 0, 8))
+    assert [len(wave) for wave in spark._waves(splits, lambda: next(cores))] == [2, 2, 4, 1, 1]
 
 
 @pytest.mark.usefixtures("small_splits")

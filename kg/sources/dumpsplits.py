@@ -21,6 +21,7 @@ from kg.sources.dumptext import BLOCK, Block, blocks_of, cut_off, damaged, kind_
 
 LEAST: Final = 1 << 20  # bytes of a split; less costs more to hand out than to read
 MOST: Final = 32 << 20  # compressed, that is some 500 MB of text
+ROUND: Final = 256 << 20  # bytes of the splits of all tasks at a time: what is kept of them is held together
 
 
 class Split(NamedTuple):
@@ -61,7 +62,7 @@ def splits_of(path: Path, tasks: int, *, least: int = LEAST, most: int = MOST) -
         raise DataError(f"{path} cannot be read: {error.strerror}.", hint="Is the path right?") from None
     if kind not in ("plain", "bzip2"):
         return [Split(0, size, "whole")]
-    step = min(max(-(-size // (4 * tasks)), least), most)
+    step = max(min(-(-size // (4 * tasks)), most, ROUND // tasks), least)
     return [
         Split(start, min(start + step, size), "bzip2" if kind == "bzip2" else "plain") for start in range(0, size, step)
     ]

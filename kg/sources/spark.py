@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
@@ -163,8 +163,7 @@ def _collected(spark: "SparkSession", splits: Sequence[Split], path: Path, wante
         told: list[Answer] = tasks.mapPartitions(lambda own: answers(own, path, shared.value)).collect()
         return told
 
-    size = max(context.defaultParallelism, 1)
-    waves = (splits[start : start + size] for start in range(0, len(splits), size))
+    waves = _waves(splits, lambda: context.defaultParallelism)
     pool = ThreadPoolExecutor(_WAVES)
     due: deque[Future[list[Answer]]] = deque()
     try:
@@ -175,6 +174,15 @@ def _collected(spark: "SparkSession", splits: Sequence[Split], path: Path, wante
         context.cancelJobGroup(group)
         pool.shutdown(cancel_futures=True)
         shared.unpersist()
+
+
+def _waves(splits: Sequence[Split], cores: Callable[[], int]) -> Iterator[Sequence[Split]]:
+    """Yield as many splits at a time as there are cores then, for a cluster may grow."""
+    start = 0
+    while start < len(splits):
+        size = max(cores(), 1)
+        yield splits[start : start + size]
+        start += size
 
 
 def _result(job: Future[list[Answer]], path: Path) -> list[Answer]:
