@@ -1,6 +1,7 @@
 """A series: every snapshot and every interval comes out of it as it went in, and every flipped byte is found."""
 
 import hashlib
+import pickle
 import random
 import shutil
 import subprocess
@@ -128,6 +129,22 @@ def test_what_is_no_snapshot_is_not_appended(
     with pytest.raises(SnapshotError, match="goes to 2001-01-01 already"):
         append(tmp_path, "2000-12-31", [], manifest=b"", about={}, digest=digest)
     assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "2001-01-01.segment", SUMS]
+
+
+@pytest.mark.parametrize("moment", ["os.fsync", "pathlib.Path.rename"])
+def test_a_failure_half_way_leaves_the_series_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    grow(tmp_path, [[b"a"]])
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    def fail(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
+        patch.setattr(moment, fail)
+        append(tmp_path, date(1), [b"b\n"], manifest=b"", about={}, digest=hashlib.sha256(b"b\n").hexdigest())
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_a_series_that_is_being_written_is_left_alone(tmp_path: Path) -> None:
@@ -301,7 +318,7 @@ def test_packed_snapshots_are_found_and_read_like_others(plain: Path, packed: Pa
         assert isinstance(other, Packed)
         assert (one.id, one.digest, one.known, one.dropped) == (other.id, other.digest, other.known, other.dropped)
         assert one.read_statements() == other.read_statements() == b"".join(one.blocks())
-        assert dict(one.manifest) == dict(other.manifest)
+        assert dict(one.manifest) == dict(other.manifest) == dict(pickle.loads(pickle.dumps(other)).manifest)
         assert len(one.manifest) == len(other.manifest)
         assert identity.redirects(one) == identity.redirects(other) != {}
         assert verify(other) == verify(packed / other.id) == []

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import IO, Any, Final
@@ -165,17 +166,19 @@ def packed(folder: Path) -> list[Packed]:
 
 def _in_series(series: Series) -> list[Packed]:
     """Return the snapshots of a series; what grows with their facts is read when it is asked for."""
-
-    def at(place: int) -> Packed:
-        path = series.segments[place].path
-        return Packed(
+    return [
+        Packed(
             series.dates[place],
-            path,
-            manifests.Partly(series.about(place), lambda: manifests.parse(series.manifest(place), path)),
+            segment.path,
+            manifests.Partly(series.about(place), partial(_whole, series, place)),
             series,
         )
+        for place, segment in enumerate(series.segments)
+    ]
 
-    return [at(place) for place in range(len(series.segments))]
+
+def _whole(series: Series, place: int) -> dict[str, Any]:
+    return manifests.parse(series.manifest(place), series.segments[place].path)
 
 
 def _segment(path: Path) -> Path:

@@ -175,7 +175,10 @@ class Segment:
         """
         import numpy as np  # noqa: PLC0415  # as above
 
-        planes = np.frombuffer(self.read(Block(*self.index[name])), dtype="u1").reshape(8, -1)
+        block = Block(*self.index[name])
+        if not block.size:
+            return np.zeros(0, dtype=np.int64)
+        planes = np.frombuffer(self.read(block), dtype="u1").reshape(8, -1)
         return np.cumsum(np.ascontiguousarray(planes.T).view("<u8").ravel().astype(np.int64))
 
     def read(self, block: Block, like: bytes = b"") -> bytes:

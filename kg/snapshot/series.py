@@ -5,7 +5,7 @@ the lines that no earlier snapshot had, sorted, and the numbers of the earlier l
 came back with it. A line's number is its place in the series, so a line is known from the snapshot of its segment, or
 of the segment that calls it back, until the one that says it left.
 
-Appending writes one new file beside and links it to its name; no file is changed. Each segment names the digest of the
+Appending writes one new file beside and renames it; no file is changed. Each segment names the digest of the
 one before it, and ``SHA256SUMS`` lists them all, as ``sha256sum --check`` reads it.
 """
 
@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from itertools import compress
 from operator import lt
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kg.dates import parse_day
@@ -200,8 +199,9 @@ def open_series(folder: Path) -> Series | None:
     Raises:
         SnapshotError: a segment is missing, of another series, or its index is damaged.
     """
+    listed = _sums(folder)  # first, for another process may be appending: a segment is there before it is listed
     paths = [path for path in folder.iterdir() if path.suffix == SUFFIX] if folder.is_dir() else []
-    for name in _sums(folder):
+    for name in listed:
         if folder / name not in paths:
             raise _missing(folder / name, f"{folder / SUMS} lists it")
     if not paths:
@@ -309,7 +309,7 @@ def append(
 ) -> Series:
     """Add a snapshot to the series in a folder, which is made where it is not there, and return the series.
 
-    The new segment is read back, and linked to its name only where the snapshot comes out of it byte for byte.
+    The new segment is read back, and gets its name only where the snapshot comes out of it byte for byte.
 
     Args:
         folder: the folder of the series.
@@ -342,7 +342,7 @@ def append(
                 file.flush()
                 os.fsync(file.fileno())
             _read_back(Series(folder, (*series.segments, open_segment(path))), manifest)
-            os.link(path, folder / (date + SUFFIX))
+            path.rename(folder / (date + SUFFIX))  # no file has that name: the lock is held and the date is new
         finally:
             path.unlink(missing_ok=True)
         _write_sums(folder, [known + SUFFIX for known in (*series.dates, date)])
@@ -441,12 +441,12 @@ def _write_sums(folder: Path, names: Iterable[str]) -> None:
     """Write the list of digests beside and put it in the place of the old one; known digests are kept."""
     known = _sums(folder)
     lines = [f"{known.get(name) or digests(folder / name)[1]}  {name}\n" for name in names]
-    with NamedTemporaryFile("w", dir=folder, prefix=".", delete=False, encoding="utf-8") as beside:
-        beside.writelines(lines)
-        beside.flush()
-        os.fsync(beside.fileno())
-    Path(beside.name).chmod(0o644)
-    Path(beside.name).replace(folder / SUMS)
+    beside = folder / f".{SUMS}-beside"
+    with beside.open("w", encoding="utf-8") as file:
+        file.writelines(lines)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(folder / SUMS)
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)  # the names, too, are on disk before anybody drops what was packed
