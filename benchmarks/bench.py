@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import answers as store_of
-from benchmarks import dumps, editing, journal, models, sweep
+from benchmarks import dumps, editing, journal, models, series, sweep
 from benchmarks import matching as texts_of
 from dyknow import analysis, named, results
 from kg import answers, identity
@@ -55,6 +55,13 @@ def answering() -> None:
     print(f"answers: all facts {every:.3f} s, one fact {one:.3f} s, {one / every:.2f} of all")
 
 
+def packed_months() -> None:
+    """A year of snapshots in a series against the same as plain ones."""
+    with tempfile.TemporaryDirectory() as folder:
+        for line in series.measure(facts=200, months=12, seed=0, folder=Path(folder)):
+            print(line)
+
+
 if __name__ == "__main__":
     answering()
     for size in (2_000_000, 10_000_000):
@@ -65,6 +72,7 @@ if __name__ == "__main__":
     print(editing.show(editing.measure(3)))
     matching()
     print(sweep.show(sweep.measure()))
+    packed_months()
     for one in journal.measure((10_000, 100_000)):
         print(one)
     with tempfile.TemporaryDirectory() as made:

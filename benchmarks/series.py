@@ -1,11 +1,12 @@
 """Sixty monthly snapshots in a series against the same as plain ones: ``python -m benchmarks.series --facts 1000``.
 
-The facts are those of `benchmarks.synthetic`; what changes from month to month is made up here: of 100 facts, 12 get a
-successor, 3 a corrected start, 2 another rank, 3 another spelling of a holder, 1 loses a statement to somebody's
-mistake that comes back a month later, 25 of 100 subjects gain or lose a sitelink, and every changed subject, and one in
-ten others, has a new revision in the manifest. That leaves about 98 of 100 triples as they were; the share is measured.
+The facts are those of `benchmarks.synthetic`; what changes from month to month is made up here. Of 100 facts, 14 get a
+successor, and as many lose their oldest statement, so that the graph does not grow; 4 get a corrected start, 2 another
+rank, 4 another spelling of a holder; 1 loses a statement to somebody's mistake that comes back a month later. Of 100
+subjects, 25 gain or lose a sitelink, and those of changed facts, and one in ten others, have a new revision in the
+manifest. That leaves about 98 of 100 triples as they were; the share is measured.
 
-Printed: the size of the series in plain snapshots (as files, and as the bytes of the largest), the seconds to read a
+Printed: the size of the series in plain snapshots (manifests included on both sides), the seconds to read a
 snapshot and to compare two of them, from the series and plain, each the least of three.
 """
 
@@ -50,16 +51,18 @@ class Graph:
         self.missing = {}
         for number, rows in enumerate(self.facts):
             chance = self.draw.random()
-            if chance < 0.12:
+            if chance < 0.14:
                 _succeed(self.draw, rows, day)
-            elif chance < 0.20:
+                if len(rows) > 2:
+                    rows.pop(0)
+            elif chance < 0.24:
                 which = self.draw.randrange(len(rows))
                 rows[which] = _edited(self.draw, rows[which], chance)
-            elif chance < 0.21 and len(rows) > 1:
+            elif chance < 0.25 and len(rows) > 1:
                 self.missing[number] = rows.pop(self.draw.randrange(len(rows)))
             if self.draw.random() < 0.25:
                 rows[:] = _linked(rows, self.draw.choice((-1, 1)))
-            if chance < 0.21 or self.draw.random() < 0.1:
+            if chance < 0.25 or self.draw.random() < 0.1:
                 self.revisions[rows[0].subject_id or ""] = self.draw.randrange(1_000_000_000, 2_500_000_000)
 
     def source(self, day: date) -> Source:
@@ -98,10 +101,10 @@ def _succeed(draw: random.Random, rows: list[Row], day: date) -> None:
 
 
 def _edited(draw: random.Random, row: Row, chance: float) -> Row:
-    if chance < 0.15:
+    if chance < 0.18:
         day = f"{draw.randrange(1950, 2020)}-{draw.randrange(1, 13):02d}-{draw.randrange(1, 29):02d}"
         return _again(replace(row, start=parse_time(f"+{day}T00:00:00Z", 11)))
-    if chance < 0.17:
+    if chance < 0.20:
         return _again(replace(row, rank="preferred" if row.rank == "normal" else "normal"))
     return _again(replace(row, holder=f"{row.holder or 'N.'} {draw.choice('ABCDEFGH')}."))
 
@@ -143,7 +146,8 @@ def seconds(work: Callable[[], object]) -> float:
 
 def size(*paths: Path) -> int:
     """Return the bytes of all files below."""
-    return sum(file.stat().st_size for path in paths for file in path.rglob("*") if file.is_file())
+    files = [file for path in paths for file in (path, *path.rglob("*"))]
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def measure(facts: int, months: int, seed: int, folder: Path) -> Iterator[str]:
@@ -169,8 +173,10 @@ def measure(facts: int, months: int, seed: int, folder: Path) -> Iterator[str]:
     counts = taken.manifest["counts"]
     yield f"{months} snapshots, the last of {counts['facts']:,} facts and {counts['triples']:,} triples"
     yield f"shared with the month before: {min(shared):.4f} to {max(shared):.4f}"
-    yield f"plain: {sum(sizes):,} bytes; the largest {max(sizes):,}, the mean {sum(sizes) // months:,}"
-    yield f"series: {whole:,} bytes, {whole / max(sizes):.2f} of the largest plain one, {whole / sum(sizes):.3f} of all"
+    yield f"plain: {sum(sizes):,} bytes, one {min(sizes):,} to {max(sizes):,}"
+    mean, first = sum(sizes) / months, size(folder / "packed" / "series" / f"{FIRST}-01-01.segment")
+    yield f"series: {whole:,} bytes, {whole / min(sizes):.2f} of the smallest plain one, {whole / mean:.2f} of the mean"
+    yield f"series: {whole / first:.2f} of its first segment, {whole / sum(sizes):.3f} of all plain ones"
     yield f"packing: {packing / months:.2f} s a snapshot"
     yield from reading(plain, folder / "packed")
 
