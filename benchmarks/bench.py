@@ -73,7 +73,7 @@ if __name__ == "__main__":
     matching()
     print(sweep.show(sweep.measure()))
     packed_months()
-    for one in journal.measure((10_000, 100_000)):
-        print(one)
+    for line in journal.measure((10_000, 100_000)):
+        print(line)
     with tempfile.TemporaryDirectory() as made:
         scoring(Path(made))
