@@ -5,6 +5,7 @@ that readers are never locked out; deleted, it is made again with the same rows.
 each set of names, and kept for the next making. Every table and column is described in the file itself.
 """
 
+import os
 import secrets
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -102,7 +103,7 @@ class Limits(NamedTuple):
     """What DuckDB may take of a machine."""
 
     memory: str = "50%"  # of the machine's, or an amount such as "4GB"; the names of holders lie in memory beside it
-    spill: Path | None = None  # folder for what does not fit, made where it is needed; None: beside the results
+    spill: Path | None = None  # folder for what does not fit; None: $DYKNOW_SPILL, else beside the results
 
 
 class Table(NamedTuple):
@@ -164,9 +165,10 @@ def _limited(database: Path, limits: Limits) -> duckdb.DuckDBPyConnection:
 
     What does not fit in memory is spilt into a folder that no other connection has; it goes with the connection.
     """
-    if limits.spill:
-        limits.spill.mkdir(parents=True, exist_ok=True)
-    spill = (limits.spill or database.parent) / f".{database.name}-spill-{secrets.token_hex(4)}"
+    chosen = limits.spill or os.environ.get("DYKNOW_SPILL")
+    if chosen:
+        Path(chosen).mkdir(parents=True, exist_ok=True)
+    spill = Path(chosen or database.parent) / f".{database.name}-spill-{secrets.token_hex(4)}"
     connection = duckdb.connect()
     try:
         connection.execute(f"SET memory_limit = '{limits.memory.replace(chr(39), chr(39) * 2)}'")
@@ -187,13 +189,16 @@ def query_readonly(database: Path, statement: str, parameters: Mapping[str, Any]
         return run_sql(connection, statement, parameters)
 
 
-def open_readonly(database: Path) -> duckdb.DuckDBPyConnection:
+def open_readonly(database: Path, limits: Limits = Limits()) -> duckdb.DuckDBPyConnection:  # noqa: B008 -- a constant
     """Return a connection whose statements can neither write, nor reach files, the network or Python's variables.
+
+    Nor do they spill: a statement could write to whatever folder DuckDB may spill to.
 
     Raises:
         QueryError: there is no such file, or it is no results file.
+        UsageError: a limit is no amount of memory.
     """
-    connection = open_results(database)
+    connection = open_results(database, limits)
     for setting in _SANDBOX:
         connection.execute(setting)
     return connection

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 import duckdb
 
 from dyknow import catalogue, sparksql
+from dyknow.parts import parts
 from dyknow.results import TABLES, run_sql
 from kg.errors import DataError, UsageError
 from kg.resources import query
@@ -21,6 +22,9 @@ Kind = Literal["parquet", "csv"]
 
 MANIFEST: Final = "dyknow-export.json"
 """Says what the folder holds, and that the folder is an export of ours."""
+
+ANSWERS_AT_ONCE: Final = 1_000_000
+"""How many are sorted at once, with all that explains their verdicts."""
 
 _VERDICTS: Final = "the verdict of every response as of the dates asked for, in as_of"
 _OF_RUNS: Final = "WHERE $runs IS NULL OR list_contains(CAST($runs AS VARCHAR[]), run)"
@@ -133,36 +137,52 @@ class _Writer:
     def write(self) -> list[str]:
         self._connection.execute("SET threads = 1")
         for table in TABLES:
-            where = {"matches": _OF_THEIR_RESPONSES}.get(table, _OF_RUNS if table in self._of_runs else "")
-            values = {"runs": self._wanted.runs} if where else {}
             # A run is one row of runs: a folder for each would hold nothing to speak of.
-            partitions = ("run",) if table in self._of_runs - {"runs"} else ()
-            self._table(table, f"FROM {table} {where} ORDER BY ALL", values, partitions)
+            if table in self._of_runs - {"runs"}:
+                self._partitioned(table, f"FROM {table} {_OF_RUNS} ORDER BY ALL", {}, ("run",))
+                continue
+            where = {"matches": _OF_THEIR_RESPONSES, "runs": _OF_RUNS}.get(table, "") if self._wanted.runs else ""
+            self._table(table, f"FROM {table} {where} ORDER BY ALL", {"runs": self._wanted.runs} if where else {})
         for day in self._wanted.days:
             values = self._wanted._asdict() | {"as_of": day}
             del values["days"]
-            self._table("verdicts", query("dyknow/exported_verdicts.sql"), values, ("as_of", "run"))
+            self._partitioned("verdicts", query("dyknow/exported_verdicts.sql"), values, ("as_of", "run"))
         return self._about()
 
-    def _table(self, name: str, statement: str, values: Mapping[str, Any], partitions: Sequence[str]) -> None:
-        """Write what a statement returns into the folder of a table, each partition into one of its own."""
+    def _partitioned(self, name: str, statement: str, values: Mapping[str, Any], by: Sequence[str]) -> None:
+        """Write what a statement returns of each run into a folder of its own, some runs at a time."""
+        before = self._rows.get(name, 0)
+        for runs in parts(self._connection, self._wanted.runs, ANSWERS_AT_ONCE):
+            run_sql(self._connection, f"CREATE OR REPLACE TEMP TABLE exported AS {statement}", {**values, "runs": runs})
+            self._copy(name, "exported", by)
+        if self._rows.get(name, 0) == before:  # a file with the columns alone still tells what they are
+            run_sql(self._connection, f"CREATE OR REPLACE TEMP TABLE exported AS {statement}", {**values, "runs": []})
+            self._copy(name, "exported")
+        run_sql(self._connection, "DROP TABLE exported")
+
+    def _table(self, name: str, statement: str, values: Mapping[str, Any]) -> None:
+        """Write what a statement returns into one file of a table."""
+        if not values:
+            self._copy(name, f"({statement})")
+            return
         run_sql(self._connection, f"CREATE OR REPLACE TEMP TABLE exported AS {statement}", values)
-        [(count,)] = run_sql(self._connection, "SELECT count(*) FROM exported").rows
-        self._rows[name] = self._rows.get(name, 0) + count
+        self._copy(name, "exported")
+
+    def _copy(self, name: str, source: str, partitions: Sequence[str] = ()) -> None:
         folder = self._folder / name
         folder.mkdir(exist_ok=True)
-        # An empty table has no partition; a file with its columns alone still tells what they are.
-        if partitions and count:
+        if partitions:
             options, target = f", PARTITION_BY ({', '.join(partitions)}), OVERWRITE_OR_IGNORE", folder
         else:
             options, target = "", folder / f"data_0.{self._kind}"
         header = ", HEADER" if self._kind == "csv" else ""
-        copy = f"COPY (SELECT {self._selected()} FROM exported) TO $target (FORMAT {self._kind}{header}{options})"
-        run_sql(self._connection, copy, {"target": str(target)})
+        copy = f"COPY (SELECT {self._selected(source)} FROM {source}) TO $target (FORMAT {self._kind}{header}{options})"
+        [(count,)] = run_sql(self._connection, copy, {"target": str(target)}).rows
+        self._rows[name] = self._rows.get(name, 0) + count
 
-    def _selected(self) -> str:
+    def _selected(self, source: str) -> str:
         """Return what to select: in CSV lists as JSON, which other readers know."""
-        described = run_sql(self._connection, "DESCRIBE exported").rows
+        described = run_sql(self._connection, f"DESCRIBE FROM {source}").rows
         lists = [column for column, kind, *_ in described if kind.endswith("[]")] if self._kind == "csv" else []
         replaced = ", ".join(f"CAST(to_json({column}) AS VARCHAR) AS {column}" for column in lists)
         return f"* REPLACE ({replaced})" if replaced else "*"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import duckdb
 
+from dyknow.parts import parts
 from dyknow.results import run_sql
 from kg.answers import BEFORE_ALL_DAYS
 from kg.dates import Day, join_day, split_day
@@ -183,12 +184,13 @@ def rates(
     names = [name for constraint in constraints for name in _SUMS[constraint]]
     groups = tuple(run_sql(connection, query("dyknow/swept_names.sql")).rows)
     changes = np.zeros((len(names), len(groups), len(ordered) + 1))
-    if ordered:
-        steps = query("dyknow/sweep.sql").rstrip().rstrip(";")
-        values = {"days": list(ordered), "known_at": known_at, "judge": judge, "rule": rule}
-        found = _arrays(connection, f"SELECT name, place, {', '.join(names)} FROM ({steps})", values)
+    steps = query("dyknow/sweep.sql").rstrip().rstrip(";")
+    found = parts(connection) if ordered else []
+    for runs in [None] if len(found) == 1 else found:
+        values = {"days": list(ordered), "known_at": known_at, "judge": judge, "rule": rule, "runs": runs}
+        own = _arrays(connection, f"SELECT name, place, {', '.join(names)} FROM ({steps})", values)
         for column, name in zip(changes, names, strict=True):
-            column[found["name"], found["place"] - 1] = found[name]
+            column[own["name"], own["place"] - 1] = own[name]
     sums = np.cumsum(changes, axis=2)[:, :, :-1].reshape(len(constraints), 5, len(groups), len(ordered))
     return [_swept(groups, ordered, own) for own in sums]
 

@@ -59,6 +59,7 @@ ORDER = (
     "dyknow.rows",
     "dyknow.digests",
     "dyknow.results",
+    "dyknow.parts",
     "dyknow.catalogue",
     "dyknow.sparksql",
     "dyknow.tablefiles",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from dyknow.analysis import RELEASE
+from dyknow.results import Limits
 from dyknow.tables import WIDTH, Format, Listing
 from kg.dates import Day, format_day, parse_day
 from kg.errors import DyknowError, SnapshotError, UsageError
@@ -33,11 +34,18 @@ class Places:
         snapshots: The folder of one's own snapshots; those that ship with dyknow are found beside it.
         runs: The folder of the runs.
         database: The file the runs are judged in; it can be deleted at any time.
+        memory_limit: What DuckDB may take to make and ask that file.
     """
 
     snapshots: Path = Path("snapshots")
     runs: Path = Path("runs")
     database: Path = Path("results.duckdb")
+    memory_limit: str = Limits().memory
+
+    @property
+    def limits(self) -> Limits:
+        """What DuckDB may take."""
+        return Limits(self.memory_limit)
 
     def find(self) -> list[Snapshot]:
         """Return all snapshots, by date."""
@@ -88,9 +96,11 @@ def places(*names: str) -> Callable[[F], F]:
         @wraps(function)
         def wrapped(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 -- whatever the command takes and returns
             chosen = {name: kwargs.pop(f"place_{name}") for name in names}
+            if "database" in names:
+                chosen["memory_limit"] = kwargs.pop("memory_limit")
             return function(*args, places=Places(**chosen), **kwargs)
 
-        command: Any = wrapped
+        command: Any = _memory_option(wrapped) if "database" in names else wrapped
         for name in reversed(names):
             variable, default, text = _PLACES[name]
             command = click.option(
@@ -107,6 +117,18 @@ def places(*names: str) -> Callable[[F], F]:
         return command  # type: ignore[no-any-return]
 
     return decorate
+
+
+_memory_option = click.option(
+    "--memory-limit",
+    default=Limits().memory,
+    show_default=True,
+    envvar="DYKNOW_MEMORY_LIMIT",
+    show_envvar=True,
+    metavar="SIZE",
+    help="What DuckDB may take, as 4GB or as a part of the machine's memory. What does not fit is put on disk "
+    "meanwhile, beside the database or in the folder $DYKNOW_SPILL.",
+)
 
 
 if TYPE_CHECKING:

@@ -262,7 +262,7 @@ def export_named(file: Path, wanted: tuple[str, ...], places: Places) -> None:
     """
     for name in wanted:
         find_run(name, places.runs)
-    with results.connect(places.runs, places.find(), places.database, note) as connection:
+    with results.connect(places.runs, places.find(), places.database, note, places.limits) as connection:
         table = results.run_sql(connection, query("dyknow/named.sql"))
     rows = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
     count = named.write((row for row in rows if not wanted or row["run"] in wanted), file)
@@ -280,7 +280,7 @@ def export_edits(folder: Path, places: Places) -> None:
 
     For texts that may not be shared: runs.csv, edits.csv and answers.csv, which `dyknow import FOLDER` reads.
     """
-    with results.connect(places.runs, places.find(), places.database, note) as connection:
+    with results.connect(places.runs, places.find(), places.database, note, places.limits) as connection:
         count = named_edits.write(connection, folder)
     note(f"Wrote {count} answers.")
     for name in named_edits.FILES:

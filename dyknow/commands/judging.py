@@ -62,7 +62,7 @@ def results_of(places: Places) -> duckdb.DuckDBPyConnection:
         raise UsageError(message, hint=f"Join them: dyknow runs merge {unmerged[0]}")
     for name in unmerged:
         note(f"The parts of {name} are left out: dyknow runs merge {name} joins them.")
-    return results.connect(places.runs, places.find(), places.database, note)
+    return results.connect(places.runs, places.find(), places.database, note, places.limits)
 
 
 def _unmerged(runs: Sequence[RunInfo]) -> list[str]:

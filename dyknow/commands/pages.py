@@ -75,7 +75,7 @@ def judge_runs(
         known_at: the snapshot to believe; None for each day's own.
     """
     snapshots = places.find()
-    with results.connect(places.runs, snapshots, places.database, note) as connection:
+    with results.connect(places.runs, snapshots, places.database, note, places.limits) as connection:
         scores = tuple(analysis.score(connection, day, known_at, rule=rule, runs=runs) for day in days)
         shifts = tuple(_shifts(connection, scores, rule))
         data = gather(connection, _sources(snapshots), days, known_at, rule=rule, runs=runs, records=_records(places))
@@ -206,7 +206,7 @@ def report(
         raise UsageError(f"--figure does not go with --format {form}.", hint="Add --format svg or --format png.")
     snapshots = places.find()
     days = iso(as_of) or ([LABELLED_ON] if judge == "published" else [one.id for one in snapshots])
-    with results.connect(places.runs, snapshots, places.database, note) as connection:
+    with results.connect(places.runs, snapshots, places.database, note, places.limits) as connection:
         data = gather(
             connection,
             _sources(snapshots),

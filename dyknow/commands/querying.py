@@ -83,7 +83,7 @@ def sql(
     values = _values(given)
     text = _text(statement, file)
     results_of(places).close()
-    with results.open_readonly(places.database) as connection:
+    with results.open_readonly(places.database, places.limits) as connection:
         session = _Session(connection, values, form, every, wide)
         if text is None:
             if not session.converse():
