@@ -1,0 +1,242 @@
+"""Tables, a sweep and an export of verdicts by the ten million, out of core: ``python -m benchmarks.verdicts FOLDER``.
+
+The results are made up inside DuckDB: facts with five holders who follow one another, runs that each ask three
+phrasings of a part of the facts, and answers of which seven in eight name a holder. No two answers share a digest: the
+hardest case, for models that answer with the same words share theirs. Every step runs in a process of its own, under
+the memory limit, and says how long it took and what memory the process held at its peak.
+
+    python -m benchmarks.verdicts /tmp/verdicts --rows 1000000 --memory-limit 400MB
+    python -m benchmarks.verdicts /tmp/verdicts --rows 50000000 --memory-limit 4GB
+"""
+
+import argparse
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import duckdb
+
+from dyknow import results, tablefiles
+from dyknow.timeline import rates
+from kg.resources import query
+
+SNAPSHOT: Final = "2025-11-30"
+AS_OF: Final = "2023-12-18"
+DATES: Final = 200
+HOLDERS: Final = 5
+
+_SNAPSHOT = "INSERT INTO snapshots VALUES ('2025-11-30', 20251130, 'made up')"
+_FACTS = """
+INSERT INTO facts BY NAME
+SELECT '2025-11-30' AS snapshot, 'Q' || (9000000000 + n) || '/P' || (35 + n % 3) AS fact, 'Subject ' || n AS subject,
+       'P' || (35 + n % 3) AS property, true AS whole, sha256('names of ' || n) AS candidates_digest
+FROM range($facts) AS _(n)
+"""
+# Terms of one to five years, end to end; the last is open. The days of a fact follow from a hash.
+_TERMS = """
+CREATE TEMP TABLE terms AS
+WITH drawn AS (
+  SELECT 'Q' || (9000000000 + f.n) || '/P' || (35 + f.n % 3) AS fact, h.n AS place,
+         'Q' || (10000000000 + f.n * 10 + h.n) AS entity,
+         DATE '2000-01-01' + CAST(sum(365 + hash(f.n, h.n) % 1460) OVER earlier AS INTEGER) AS start
+  FROM range($facts) AS f(n), range($holders) AS h(n)
+  WINDOW earlier AS (PARTITION BY f.n ORDER BY h.n)
+)
+SELECT d.*, lead(d.start) OVER (PARTITION BY d.fact ORDER BY d.place) AS ends FROM drawn AS d
+"""
+_LABELS = "INSERT INTO labels SELECT '2025-11-30', fact, entity, 'Holder ' || entity FROM terms ORDER BY ALL"
+_STANDINGS = """
+INSERT INTO standings BY NAME
+WITH days AS (
+  SELECT *, CAST(strftime(start, '%Y%m%d') AS INTEGER) AS start_day,
+         CAST(strftime(ends, '%Y%m%d') AS INTEGER) AS end_day
+  FROM terms
+),
+stretches AS (
+  SELECT *, unnest([{'from_day': -99999999, 'to_day': start_day, 'standing': 'later', 'validity': 'no'},
+                    {'from_day': start_day, 'to_day': end_day, 'standing': 'up-to-date', 'validity': 'certain'},
+                    {'from_day': end_day, 'to_day': NULL, 'standing': 'outdated', 'validity': 'no'}], recursive := true)
+  FROM days
+)
+SELECT '2025-11-30' AS snapshot, fact, entity, rule, from_day, to_day, standing, true AS certain, validity,
+       false AS superseded, 'statement of ' || entity AS statement, start_day, end_day
+FROM stretches, (VALUES ('latest'), ('study')) AS _(rule)
+WHERE from_day IS NOT NULL
+ORDER BY fact, entity, rule, from_day
+"""
+_COVERAGE = """
+INSERT INTO coverage BY NAME
+WITH firsts AS (SELECT fact, CAST(strftime(min(start), '%Y%m%d') AS INTEGER) AS day FROM terms GROUP BY fact)
+SELECT '2025-11-30' AS snapshot, fact, rule,
+       unnest([{'from_day': -99999999, 'to_day': day, 'status': 'before the first record'},
+               {'from_day': day, 'to_day': NULL, 'status': 'answered'}], recursive := true)
+FROM firsts, (VALUES ('latest'), ('study')) AS _(rule)
+ORDER BY fact, rule
+"""
+_RUNS = """
+INSERT INTO runs BY NAME
+SELECT 'run' || lpad(CAST(n AS VARCHAR), 4, '0') AS run, 'asked' AS kind, 'Model ' || n AS title, false AS prefixed,
+       1 AS samples, DATE '2019-01-01' + CAST(4 * n AS INTEGER) AS released, 'day' AS release_known
+FROM range($runs) AS _(n)
+"""
+# Each run asks as many facts, from a place of its own on.
+_ASKED = """
+WITH drawn AS (
+  SELECT r.run, (r.place * 7919 + a.n // 3) % $facts AS f, 1 + a.n % 3 AS phrasing
+  FROM (SELECT run, CAST(substr(run, 4) AS BIGINT) AS place FROM runs WHERE run BETWEEN $first AND $last) AS r,
+       range($answers) AS a(n)
+),
+asked AS (
+  SELECT *, 'Q' || (9000000000 + f) || '/P' || (35 + f % 3) AS fact, hash(run, f, phrasing) AS drawn FROM drawn
+)
+"""
+_RESPONSES = f"""
+INSERT INTO responses BY NAME
+{_ASKED}
+SELECT run, fact || '#' || phrasing AS question, fact, 'Subject ' || f AS subject, true AS counted,
+       CAST(phrasing AS VARCHAR) AS phrasing, ['countries', 'athletes', 'organizations'][1 + f % 3] AS domain,
+       0 AS sample, 'Subject ' || f || ' is led by' AS prompt, 'It is number ' || drawn % 8 AS text, 'ok' AS status,
+       sha256(run || fact || phrasing) AS response_digest
+FROM asked
+"""
+_MATCHES = f"""
+INSERT INTO matches BY NAME
+{_ASKED}
+SELECT sha256(run || fact || phrasing) AS response_digest, fact, sha256('names of ' || f) AS candidates_digest,
+       'made up' AS matcher_version, 'exact' AS match_rule,
+       CASE WHEN drawn % 8 > 0 THEN 'Q' || (10000000000 + f * 10 + drawn // 8 % $holders) END AS entity,
+       CASE WHEN drawn % 8 > 0 THEN 'matched' ELSE 'unknown name' END AS reason
+FROM asked
+"""
+_PART: Final = 25  # runs that are made at once
+
+
+def make(database: Path, rows: int, runs: int, facts: int, limit: str) -> None:
+    """Make up results of so many answers."""
+    beside = database.with_suffix(".new")
+    beside.unlink(missing_ok=True)
+    config = {"memory_limit": limit, "storage_compatibility_version": "v1.0.0"}
+    with duckdb.connect(str(beside), config=config) as made:
+        made.execute(query("dyknow/schema.sql"))
+        made.execute(_SNAPSHOT)
+        made.execute(_FACTS, {"facts": facts})
+        made.execute(_TERMS, {"facts": facts, "holders": HOLDERS})
+        for statement in (_LABELS, _STANDINGS, _COVERAGE):
+            made.execute(statement)
+        made.execute(_RUNS, {"runs": runs})
+        names = [name for (name,) in made.execute("SELECT run FROM runs ORDER BY run").fetchall()]
+        for place in range(0, runs, _PART):
+            part = {"first": names[place], "last": names[min(place + _PART, runs) - 1]}
+            part |= {"facts": facts, "answers": rows // runs}
+            made.execute(_RESPONSES, part)
+            made.execute(_MATCHES, part | {"holders": HOLDERS})
+        for name in (*results.MACROS, *results.VIEWS):
+            made.execute(query(f"dyknow/{name}.sql"))
+        made.execute("INSERT INTO meta VALUES ('fingerprint', 'made up')")
+    beside.replace(database)
+
+
+def days() -> list[int]:
+    """Return 200 days, five weeks apart."""
+    [(found,)] = duckdb.execute(
+        "SELECT list(CAST(strftime(DATE '2025-11-01' - CAST(35 * n AS INTEGER), '%Y%m%d') AS INTEGER) ORDER BY n DESC)"
+        " FROM range(?) AS _(n)",
+        [DATES],
+    ).fetchall()
+    return list(found)
+
+
+def table1(connection: duckdb.DuckDBPyConnection, _folder: Path) -> str:
+    """Make Table 1."""
+    rows = connection.execute("SELECT domain, facts, up_to_date FROM table1(?)", [AS_OF]).fetchall()
+    facts, shares = zip(*((facts, share) for domain, facts, share in rows if domain == "all"), strict=True)
+    return f"{len(rows)} rows of {sum(facts):,} facts, {sum(shares) / len(shares):.1f} % up-to-date"
+
+
+def sweep(connection: duckdb.DuckDBPyConnection, _folder: Path) -> str:
+    """Sweep 200 dates, as ``dyknow timeline`` does."""
+    [found] = rates(connection, days())
+    return f"{found.n.size:,} cells of {len(found.groups)} groups and {len(found.days)} dates"
+
+
+def export(connection: duckdb.DuckDBPyConnection, folder: Path) -> str:
+    """Write all tables and the verdicts of a date as Parquet."""
+    out = folder / "export"
+    files = tablefiles.write(connection, out, "parquet", tablefiles.Wanted(days=(AS_OF,)))
+    size = sum(file.stat().st_size for file in files)
+    shutil.rmtree(out)
+    return f"{len(files)} files, {size / 1e9:.2f} GB"
+
+
+STEPS: Final[dict[str, Callable[[duckdb.DuckDBPyConnection, Path], str]]] = {
+    "table1": table1,
+    "sweep": sweep,
+    "export": export,
+}
+
+
+def step(name: str, folder: Path, limit: str) -> None:
+    """Take one step in this process, and print how long it took and the most memory it held."""
+    with results.open_results(folder / "verdicts.duckdb", results.Limits(limit, folder / "spill")) as connection:
+        start = time.perf_counter()
+        said = STEPS[name](connection, folder)
+        took = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2  # KiB on Linux
+    print(f"{name}: {took:.1f} s, at most {peak:.2f} GiB; {said}", flush=True)
+
+
+def main() -> None:
+    """Make the results up and take every step in a process of its own."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--rows", type=int, default=1_000_000, help="answers, of all runs")
+    parser.add_argument("--runs", type=int, default=500)
+    parser.add_argument("--facts", type=int, default=100_000)
+    parser.add_argument("--memory-limit", default="4GB")
+    parser.add_argument("--only", choices=STEPS, nargs="+", default=list(STEPS))
+    parser.add_argument("--step", choices=("make", *STEPS), help=argparse.SUPPRESS)
+    parser.add_argument("--keep", action="store_true", help="leave what was made up, and use what is there")
+    chosen = parser.parse_args()
+    if chosen.step == "make":
+        make(chosen.folder / "verdicts.duckdb", chosen.rows, chosen.runs, chosen.facts, chosen.memory_limit)
+    elif chosen.step:
+        step(chosen.step, chosen.folder, chosen.memory_limit)
+    else:
+        _all(chosen)
+
+
+def _all(chosen: argparse.Namespace) -> None:
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    database = chosen.folder / "verdicts.duckdb"
+    if not (chosen.keep and database.is_file()):
+        start = time.perf_counter()
+        _run("make", chosen)
+        print(
+            f"made {chosen.rows:,} answers: {time.perf_counter() - start:.0f} s, {database.stat().st_size / 1e9:.2f} GB"
+        )
+    for name in chosen.only:
+        _run(name, chosen)
+    if not chosen.keep:
+        database.unlink()
+
+
+def _run(name: str, chosen: argparse.Namespace) -> None:
+    given = {
+        "--rows": chosen.rows,
+        "--runs": chosen.runs,
+        "--facts": chosen.facts,
+        "--memory-limit": chosen.memory_limit,
+    }
+    flags = [str(word) for pair in given.items() for word in pair]
+    command = [sys.executable, "-m", "benchmarks.verdicts", str(chosen.folder), "--step", name, *flags]
+    subprocess.run(command, check=True, env=os.environ)
+
+
+if __name__ == "__main__":
+    main()
