@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import duckdb
 
@@ -121,7 +121,7 @@ def make(database: Path, rows: int, runs: int, facts: int, limit: str) -> None:
     """Make up results of so many answers."""
     beside = database.with_suffix(".new")
     beside.unlink(missing_ok=True)
-    config = {"memory_limit": limit, "storage_compatibility_version": "v1.0.0"}
+    config: dict[str, Any] = {"memory_limit": limit, "storage_compatibility_version": "v1.0.0"}
     with duckdb.connect(str(beside), config=config) as made:
         made.execute(query("dyknow/schema.sql"))
         made.execute(_SNAPSHOT)
