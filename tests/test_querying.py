@@ -20,7 +20,7 @@ from click.testing import CliRunner, Result
 
 from dyknow import catalogue, results
 from dyknow.cli import cli
-from dyknow.commands.querying import _complete
+from dyknow.commands.querying import _complete, _interruptible
 from dyknow.fitting import fit, render
 from dyknow.results import Table
 from kg.errors import QueryError
@@ -346,7 +346,25 @@ def at_a_terminal(here: Path, tmp_path: Path) -> Iterator["Screen"]:
             os.close(ours)
 
 
-@pytest.mark.slow  # on a busy machine the statement has been seen to run on; why is not known
+def test_ctrl_c_just_before_a_statement_begins_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    run_sql, long = (
+        results.run_sql,
+        "SELECT count(*) FROM range(10000000) a, range(100000) b WHERE a.range * b.range = 3",
+    )
+
+    def interrupted(*words: Any) -> results.Table:  # noqa: ANN401
+        os.kill(os.getpid(), signal.SIGINT)
+        return run_sql(*words)
+
+    with duckdb.connect() as connection:
+        for _ in range(5):
+            with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+                patch.setattr(results, "run_sql", interrupted)
+                _interruptible(connection, long, {})  # it would run for hours
+            assert _interruptible(connection, "SELECT 42", {}).rows == [(42,)]
+
+
+@pytest.mark.slow  # a terminal and a process of its own
 def test_at_a_terminal_ctrl_c_stops_a_statement_and_lines_are_kept(at_a_terminal: "Screen", tmp_path: Path) -> None:
     screen = at_a_terminal
     screen.until("dyknow> ")

@@ -242,22 +242,28 @@ def _interruptible(connection: duckdb.DuckDBPyConnection, statement: str, values
         KeyboardInterrupt: it was stopped; the connection can be used on.
     """
     outcome: list[results.Table | Exception] = []
+    begun, done, unwanted = threading.Event(), threading.Event(), threading.Event()
 
     def work() -> None:
+        begun.set()
         try:
-            outcome.append(results.run_sql(connection, statement, values))
+            if not unwanted.is_set():
+                outcome.append(results.run_sql(connection, statement, values))
         except Exception as error:  # noqa: BLE001 -- raised again below
             outcome.append(error)
+        finally:
+            done.set()
 
-    thread = threading.Thread(target=work, daemon=True)
+    # Not join() and is_alive(): before Python 3.13 a join that Ctrl-C ends takes the thread for ended, too.
     try:
-        thread.start()
-        while thread.is_alive():
-            thread.join(0.1)
-    except KeyboardInterrupt:  # perhaps within start(): then the thread may be about to begin
-        while thread.is_alive():
-            connection.interrupt()
-            thread.join(0.1)
+        threading.Thread(target=work, daemon=True).start()
+        while not done.wait(0.1):
+            pass
+    except KeyboardInterrupt:  # perhaps within start(): then the thread may be about to begin, or never will
+        unwanted.set()
+        while begun.is_set() and not done.is_set():
+            connection.interrupt()  # in vain just before the statement begins, so again
+            done.wait(0.1)
         raise
     [found] = outcome
     if isinstance(found, Exception):
