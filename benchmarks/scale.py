@@ -146,7 +146,7 @@ def match(folder: Path) -> None:
     """Match all answers to the names of their facts."""
     graph, same = open_store(load(folder / DAY)), identity.load()
     asked = asked_of(facts_of(graph, same).values(), names(graph, same))
-    prompts = {question.id: question.text for question in benchmark.load(folder / "benchmark.toml").questions()}
+    prompts = {question.id: question.text for question in benchmark.load(folder / "benchmark.parquet").questions()}
     with (folder / "answers.csv").open(encoding="utf-8", newline="") as file:
         pairs = (
             Pair(row["question"], prompts[row["question"]], row["text"], asked[row["question"].partition("#")[0]])
