@@ -2,7 +2,7 @@
 
 Modules import only those named before them: ``tomlfile
 prompts benchmark resolve models journal provenance run paraphrase verify beliefs names scaffold clauses candidates
-match published named outputs exports judges results analysis tables report commands cli docs``.
+match published named outputs exports matching judges results analysis tables report commands cli docs``.
 
 The doors for a program; each loads what it needs when it is called:
 
