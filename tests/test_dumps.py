@@ -93,6 +93,7 @@ def plain(text: bytes, properties: Iterable[str]) -> list[Entity]:
 def same(found: Entity, document: Entity, properties: Iterable[str]) -> None:
     assert (found.id, found.label, found.aliases) == (document.id, document.label, document.aliases)
     assert (found.revision, found.modified) == (document.revision, document.modified)
+    assert found.sitelinks == document.sitelinks
     wanted = [prop for prop in document.properties if prop in properties]
     assert {prop: found.claims(prop) for prop in found.properties} == {prop: document.claims(prop) for prop in wanted}
 
@@ -276,6 +277,7 @@ ITEMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "in the middle": ({**P17, **P6, "P570": [claim("P570")]}, {"lastrevid": 5, "modified": "2021-06-01T00:00:00Z"}),
     "last": ({**P17, **P31, **P6}, {}),
     "alone": (P6, {"sitelinks": []}),
+    "sitelinks that start otherwise": (P6, {"sitelinks": {"enwiki": {"title": "x", "site": "enwiki"}}, "lastrevid": 5}),
     "no revision": ({**P31, **P6, **P17}, {"sitelinks": {}}),
     "something else at the end": ({**P6, **P17}, {"lastrevid": 5, "more": {"a": {"b": {}}}}),
     "no aliases": ({**P6, **P17}, {"aliases": []}),
@@ -294,7 +296,12 @@ def test_an_item_is_read_in_parts_as_it_is_whole(tmp_path: Path, how: str) -> No
     (found,), (expected,) = entities(tmp_path / "out"), read_entities(document, (), "here")
     same(found, expected, WANTED.properties | WANTED.extra)
     short = dumplines.Scanner(WANTED, "here")._shortened(line(document))
-    assert (short is None) == (how in ("a statement that starts otherwise", "the wanted twice, once otherwise"))
+    otherwise = (
+        "a statement that starts otherwise",
+        "the wanted twice, once otherwise",
+        "sitelinks that start otherwise",
+    )
+    assert (short is None) == (how in otherwise)
 
 
 def test_most_real_items_are_not_parsed_whole(slices: dict[str, bytes]) -> None:

@@ -17,7 +17,7 @@ from kg.sources import Triple
 from kg.sources.bodies import Json
 from kg.sources.csvfile import read_lines
 from kg.sources.entity import Entity, named, read_entities
-from kg.sources.mirror import Subject, subject
+from kg.sources.mirror import ABOUT_SUBJECTS, Subject, subject
 from kg.sources.queryservice import SCHEMA, QueryService, bind, counted, ntriples_term, paged
 from kg.sources.rdf import statements
 from kg.sources.rdfvalues import literal
@@ -63,7 +63,10 @@ def of_document(entity: Entity) -> Iterator[Triple]:
             for text in texts if isinstance(texts, list) else [texts]:
                 yield node, f"<{predicate}>", f"{literal(text['value'])}@{language.lower()}"
     about = named(entity)
-    yield from ((node, f"<{WDT}P31>", f"<{WD}{item}>") for item in about.instance_of)
+    for prop in ABOUT_SUBJECTS:
+        yield from ((node, f"<{WDT}{prop}>", f"<{WD}{item}>") for item in entity.best_items(prop))
+    if (links := entity.document.get("sitelinks")) is not None:
+        yield node, f"<{WIKIBASE}sitelinks>", f'"{len(links)}"^^<{XSD}integer>'
     yield from ((node, f"<{WDT}P570>", f'"{day}"^^<{XSD}dateTime>') for day in about.died)
     yield node, f"<{SCHEMA}version>", f'"{entity.revision}"^^<{XSD}integer>'
     yield node, f"<{SCHEMA}dateModified>", f'"{entity.modified}"^^<{XSD}dateTime>'
@@ -156,6 +159,22 @@ def expected(loopback: Loopback, wanted: dict[str, Collection[str]]) -> list[Sub
 
 
 # Subjects and names
+
+
+def test_sitelinks_are_counted_as_wikidata_counts_them(shared: Path, loopback: Loopback) -> None:
+    # Its Turtle has the number, on the entity's data set; the documents have the links.
+    for name in TURTLE:
+        path = shared / f"wikidata/entitybase-backend/{name}.ttl"
+        quads = list(ox.parse(path.read_bytes(), format=ox.RdfFormat.TURTLE))
+        [count] = [int(q.object.value) for q in quads if q.predicate.value == f"{WIKIBASE}sitelinks"]  # type: ignore[union-attr]
+        assert count == loopback.entities[name].sitelinks > 60  # type: ignore[operator]
+        about = {f"{WIKIBASE}sitelinks", f"{SCHEMA}about"}
+        lines = [f"{q.subject} {q.predicate} {q.object} .\n" for q in quads if q.predicate.value in about]
+        store = ox.Store()
+        store.load("".join(lines).encode(), format=ox.RdfFormat.N_TRIPLES, lenient=True)
+        with Asking(lambda text, store=store: results(store, text)) as asking:  # type: ignore[misc]
+            [found] = asking.subjects({name: WANTED})
+        assert found.sitelinks == count
 
 
 def test_subjects_equal_those_of_the_documents(loopback: Loopback) -> None:

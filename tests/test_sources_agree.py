@@ -61,7 +61,7 @@ def world(shared: Path) -> Documents:
     versions: Mapping[str, list[Version]] = {name: list(corpus(shared)[name]) for name in SUBJECTS}
     for number, name in enumerate(SUBJECTS):
         last = versions[name][-1].document
-        document = {key: last[key] for key in ("id", "type", "labels", "aliases", "claims") if key in last}
+        document = {key: last[key] for key in ("id", "type", "labels", "aliases", "claims", "sitelinks") if key in last}
         found[name] = [(1000 + number, "2021-12-01T00:00:00Z", {**document, "lastrevid": 1000 + number})]
     subjects = [subject(entity, WANTED) for name in SUBJECTS for entity in read_entities(found[name][0][2], [], name)]
     for name in sorted(value_ids(subjects) - set(SUBJECTS)):
@@ -118,7 +118,16 @@ def today(world: Documents) -> bytes:
 
 def test_the_sample_holds_something(today: bytes) -> None:
     assert today.count(b"\n") > 4_500
-    for part in (b"wasDerivedFrom", b"/value/", b"teamClass", b"vocab:office", b"@mul", b"@ru"):
+    for part in (
+        b"wasDerivedFrom",
+        b"/value/",
+        b"teamClass",
+        b"vocab:office",
+        b"@mul",
+        b"@ru",
+        b"#sitelinks>",
+        b"direct/P17>",
+    ):
         assert part in today
 
 

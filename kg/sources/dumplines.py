@@ -161,7 +161,7 @@ class Scanner:
         descriptions = line.find(b',"descriptions":', labels)
         aliases = line.find(b',"aliases":', descriptions)
         claims = line.find(b',"claims":{', aliases)
-        links = line.rfind(b'},"sitelinks":')
+        links = line.rfind(_LINKS)
         end = line.rfind(b',"lastrevid":', max(len(line) - _TAIL, 0))
         if end < 0 and line.endswith((b"}}}", b'"sitelinks":{}}', b'"sitelinks":[]}')):  # before 2019
             end = len(line) - 1
@@ -173,7 +173,11 @@ class Scanner:
                 return None
             following = line.find(b'":[{"mainsnak":', found.end(), links)
             kept.append(line[found.start() : links if following < 0 else line.rfind(b',"', found.end(), following)])
-        return b'%b%b,"claims":{%b}%b' % (line[:descriptions], line[aliases:claims], b",".join(kept), line[end:])
+        sites = _sites(line[links + len(_LINKS) : end])
+        if sites is None:
+            return None
+        parts = (line[:descriptions], line[aliases:claims], b",".join(kept), sites, line[end:])
+        return b'%b%b,"claims":{%b},"sitelinks":%d%b' % parts
 
     def _wants(self, entity: Entity) -> bool:
         if self.wanted.subjects is not None:
@@ -196,6 +200,15 @@ class Scanner:
         return b"".join(parts), max(start - 1, 0) + first
 
 
+_LINKS: Final = b'},"sitelinks":'
+
+
+def _sites(links: bytes) -> int | None:
+    """Return how many sites an item's sitelinks name; None: they are not written as Wikidata's dumps write them."""
+    count = links.count(b'":{"site":"')
+    return count if count == links.count(b'":{') and (count or links in (b"{}", b"[]")) else None
+
+
 def parsed(line: bytes, where: str) -> object:
     """Return a line as JSON; raise DataError where it is none."""
     try:
@@ -212,6 +225,8 @@ def _trimmed(entity: Entity, wanted: Wanted) -> dict[str, Any]:
     kept = {key: document[key] for key in ("type", "id", "lastrevid", "modified") if key in document}
     kept["labels"] = _only(document.get("labels"), languages)
     kept["aliases"] = _only(document.get("aliases"), ("en", "mul"))
+    if entity.sitelinks is not None:
+        kept["sitelinks"] = entity.sitelinks
     kept["claims"] = _only(document.get("claims"), wanted.properties | wanted.extra)
     return kept
 

@@ -57,6 +57,14 @@ class Entity:
         found = {(text, language) for language, names in listed for name in names if (text := _text(name))}
         return tuple(sorted(found - {self.label}))
 
+    @cached_property
+    def sitelinks(self) -> int | None:
+        """On how many sites it has a page; None where the document does not say. A trimmed document has the number."""
+        found = self.document.get("sitelinks")
+        if isinstance(found, int) and not isinstance(found, bool):
+            return found
+        return len(found) if isinstance(found, Mapping | list) else None
+
     def claims(self, prop: str) -> Sequence[Claim]:
         """Return the statements of a property, in the document's order, whatever their rank."""
         return list(_map(self.document.get("claims")).get(prop, ()))

@@ -15,7 +15,7 @@ from kg.sources.dumps import Progress as DumpProgress
 from kg.sources.dumps import Reader as DumpReader
 from kg.sources.dumps import entities, extract, named_in
 from kg.sources.entity import Named, named
-from kg.sources.mirror import Subject, needed, source, subject, value_ids
+from kg.sources.mirror import ABOUT_SUBJECTS, Subject, needed, source, subject, value_ids
 from kg.sources.queryservice import QueryService
 from kg.sources.rdf import StatementRdf
 from kg.sources.wikidata import Revision, Wikidata
@@ -261,7 +261,9 @@ def from_dump(
         SourceError: it holds none of the wanted statements.
     """
     every = frozenset(properties) if subjects is None else frozenset(p for own in subjects.values() for p in own)
-    look_for = DumpWanted(every, None if subjects is None else frozenset(subjects), needed(every) - every)
+    look_for = DumpWanted(
+        every, None if subjects is None else frozenset(subjects), needed(every).union(ABOUT_SUBJECTS) - every
+    )
     spool = work / f"{path.name}.entities.jsonl"
     extract(path, look_for, spool, workers=workers, reader=reader, progress=lambda step: progress("statements", step))
     items = (entity for entity in entities(spool) if entity.id.startswith("Q"))

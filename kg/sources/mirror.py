@@ -6,7 +6,7 @@ read from its triples alone, so that equal triples give equal snapshots.
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
@@ -39,6 +39,12 @@ from kg.terms import (
 OFFICES: Final = {"P35": "P1906", "P6": "P1313"}
 """The property that names the office which a property's holders hold."""
 
+REGIONS: Final = ("P17", "P27")
+"""The properties that say where a subject belongs: country, citizenship."""
+
+ABOUT_SUBJECTS: Final = ("P31", *REGIONS)
+"""What a snapshot keeps of its subjects beside the wanted properties: the items of the best statements."""
+
 _RANKS: Final = {"NormalRank": "normal", "PreferredRank": "preferred", "DeprecatedRank": "deprecated"}
 _TERM: Final = re.compile(r'<([^<>]*)>|"((?:[^"\\]|\\.)*)"(?:@[A-Za-z0-9-]+|\^\^<[^<>]*>)?')
 _ITEM: Final = re.compile(r"[QP][1-9]\d*")
@@ -55,6 +61,8 @@ class Subject:
         statements: Those of the wanted properties, and of those that name their offices.
         revision: The revision they come from, where it is known.
         modified: When that revision was made, where it is known.
+        sitelinks: On how many sites it has a page, where that is known.
+        items: Its class, country and citizenship: property and item.
     """
 
     asked: str
@@ -63,6 +71,8 @@ class Subject:
     statements: Sequence[StatementRdf]
     revision: int | None = None
     modified: str | None = None
+    sitelinks: int | None = None
+    items: tuple[tuple[str, str], ...] = ()
 
 
 def needed(properties: Iterable[str]) -> frozenset[str]:
@@ -74,7 +84,9 @@ def needed(properties: Iterable[str]) -> frozenset[str]:
 def subject(entity: Entity, properties: Collection[str]) -> Subject:
     """Return an entity document as a subject, with what `needed` says of the wanted properties."""
     found = statements(entity, needed(properties))
-    return Subject(entity.asked, entity.id, entity.label, found, entity.revision, entity.modified)
+    items = tuple((prop, item) for prop in ABOUT_SUBJECTS for item in entity.best_items(prop))
+    about = (entity.label, found, entity.revision, entity.modified, entity.sitelinks, items)
+    return Subject(entity.asked, entity.id, *about)
 
 
 class _Bound(NamedTuple):
@@ -160,9 +172,13 @@ def _item(iri: str | None) -> str | None:
 
 
 def value_ids(subjects: Iterable[Subject]) -> set[str]:
-    """Return the ids of all that a snapshot must know more of: holders, offices, properties without a known label."""
+    """Return the ids of all that a snapshot must know more of.
+
+    They are holders, offices, the subjects' countries, and properties without a known label.
+    """
     found = set()
     for one in subjects:
+        found |= {item for prop, item in one.items if prop in REGIONS}
         for statement in one.statements:
             values = (value for _, predicate, value in statement.triples if predicate == f"<{PS}{statement.property}>")
             found |= {name for value in values if (name := _item(_plain(value)))}
@@ -245,10 +261,22 @@ def source(
         date=day,
         notes=tuple(notes),
         provenance={**_provenance(subjects, names), **(provenance or {})},
-        triples=tuple(
-            (f"<{WD}{asked}>", f"<{OWL_SAME_AS}>", f"<{WD}{now}>") for asked, now in _redirects(subjects, names)
+        triples=(
+            *((f"<{WD}{asked}>", f"<{OWL_SAME_AS}>", f"<{WD}{now}>") for asked, now in _redirects(subjects, names)),
+            *(triple for one in subjects for triple in _about_subject(one, names)),
         ),
     )
+
+
+def _about_subject(one: Subject, names: Mapping[str, Named]) -> Iterator[Triple]:
+    """Yield how popular a subject is, what it is and where it belongs, as far as the source knows."""
+    node = f"<{WD}{one.id}>"
+    if one.sitelinks is not None:
+        yield node, f"<{WIKIBASE}sitelinks>", f'"{one.sitelinks}"^^<{XSD}integer>'
+    for prop, item in one.items:
+        yield node, f"<{WDT}{prop}>", f"<{WD}{item}>"
+        if prop in REGIONS and (region := names.get(item)):
+            yield from _label(item, region.label)
 
 
 def _provenance(subjects: Sequence[Subject], names: Mapping[str, Named]) -> dict[str, Any]:

@@ -13,11 +13,11 @@ from kg.resources import query
 from kg.sources import Triple
 from kg.sources.canonical import canonical
 from kg.sources.entity import Named
-from kg.sources.mirror import Subject, needed
+from kg.sources.mirror import ABOUT_SUBJECTS, Subject, needed
 from kg.sources.rdf import StatementRdf
 from kg.sources.rdfvalues import literal
 from kg.sources.reviewed import team_classes
-from kg.terms import RDFS_LABEL, SKOS_ALT, WD, WDREF, WDT, WDV, XSD, P
+from kg.terms import RDFS_LABEL, SKOS_ALT, WD, WDREF, WDT, WDV, WIKIBASE, XSD, P
 
 if TYPE_CHECKING:
     # Whoever asks brings the client; who only binds values does not wait for an HTTP library.
@@ -179,7 +179,8 @@ class QueryService:
                 continue
             known, props = about.get(item, _About()), needed(wanted[asked])
             own = [statement for statement in by_subject[item] if statement.property in props]
-            found.append(Subject(asked, item, known.label, own, known.revision, known.modified))
+            about_it = (known.label, own, known.revision, known.modified, known.sitelinks, known.about_subject)
+            found.append(Subject(asked, item, *about_it))
         return found
 
     def names(self, ids: Collection[str]) -> dict[str, Named]:
@@ -319,6 +320,8 @@ class _About(NamedTuple):
     died: tuple[str, ...] = ()
     revision: int | None = None
     modified: str | None = None
+    sitelinks: int | None = None
+    about_subject: tuple[tuple[str, str], ...] = ()  # property and item
 
 
 def _read_about(terms: Mapping[str, Sequence[Mapping[str, str]]]) -> _About:
@@ -330,11 +333,18 @@ def _read_about(terms: Mapping[str, Sequence[Mapping[str, str]]]) -> _About:
     return _About(
         label=label,
         aliases=tuple(sorted(others - {label})),
-        items=tuple(sorted(name for name in _texts(terms, WDT + "P31", WD) if name.startswith("Q"))),
+        items=_items(terms, "P31"),
         died=tuple(sorted(_texts(terms, WDT + "P570", None))),
         revision=max(versions, default=None),
         modified=max(_texts(terms, SCHEMA + "dateModified", None), default=None),
+        sitelinks=max((int(term["value"]) for term in terms.get(WIKIBASE + "sitelinks", ())), default=None),
+        about_subject=tuple((prop, item) for prop in ABOUT_SUBJECTS for item in _items(terms, prop)),
     )
+
+
+def _items(terms: Mapping[str, Sequence[Mapping[str, str]]], prop: str) -> tuple[str, ...]:
+    """Return the items that the best statements of a property name, sorted."""
+    return tuple(sorted(name for name in _texts(terms, WDT + prop, WD) if name.startswith("Q")))
 
 
 def _texts(terms: Mapping[str, Sequence[Mapping[str, str]]], predicate: str, prefix: str | None) -> Iterator[str]:
