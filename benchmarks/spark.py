@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -84,19 +84,20 @@ def take(dump: Path, engine: str, size: int) -> Measured:
     return Measured(dump.suffix[1:], engine, size, seconds, max(used), folder / DATE)
 
 
-def measure(gigabytes: float = 0.2, folder: Path | None = None) -> list[Measured]:
+def measure(gigabytes: float = 0.2, kinds: Sequence[str] = tuple(KINDS), folder: Path | None = None) -> list[Measured]:
     """Grow a dump, take snapshots of it both ways, print and return the figures; all files are deleted again.
 
     Args:
         gigabytes: of text.
+        kinds: of files.
         folder: where the dump is grown; None: the system's folder for temporary files.
     """
     lines, found = read_slices(SHARED / "data" / "wikidata" / "dumps"), []
     with tempfile.TemporaryDirectory(dir=folder) as made:
         text = Path(made) / "dump.json"
-        for kind, part in KINDS.items():
+        for kind in kinds:
             with text.open("wb") as file:
-                file.writelines(grow(lines, SHARE, int(gigabytes * part * 1e9)))
+                file.writelines(grow(lines, SHARE, int(gigabytes * KINDS[kind] * 1e9)))
             if kind == "bz2":
                 compress(text, text.with_suffix(".bz2"))
             taken = [take(text.with_suffix(f".{kind}"), engine, text.stat().st_size) for engine in ENGINES]
@@ -113,9 +114,10 @@ def main() -> None:
     """Measure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gigabytes", type=float, default=0.2, help="of text")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--folder", type=Path, help="where the dump is grown")
     args = parser.parse_args()
-    measure(args.gigabytes, args.folder)
+    measure(args.gigabytes, args.kinds, args.folder)
 
 
 if __name__ == "__main__":

@@ -42,6 +42,7 @@ _PYSPARK: Final = 4
 _JAVA: Final = 17
 _JAVA_HINT: Final = f"Install Java {_JAVA} or newer (e.g. apt-get install openjdk-17-jre-headless), or set JAVA_HOME."
 _WAVES: Final = 3  # one that is read and two that are computed: no core waits for the slowest task of a wave
+_RECORDS: Final = 1_000_000  # rows of a Parquet file
 _GROUPS: Final = count(1)
 
 
@@ -228,7 +229,8 @@ def write_parquet(spark: "SparkSession", rows: Iterable[Row], folder: Path) -> N
     try:
         frame = spark.createDataFrame(table(rows))
         frame = frame.repartition("property").sortWithinPartitions("property", "subject_id", "statement")
-        frame.write.mode("overwrite").partitionBy("property").parquet(str(folder.absolute()))
+        written = frame.write.mode("overwrite").partitionBy("property").option("maxRecordsPerFile", _RECORDS)
+        written.parquet(str(folder.absolute()))
     except Exception as error:
         raise DataError(f"{folder} cannot be written: {_first(str(error), type(error).__name__)}") from error
 
