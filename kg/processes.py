@@ -160,9 +160,12 @@ def serve(begin: Callable[[Any], Work]) -> None:
     if setup is None:
         return
     work = begin(setup.header)
-    while (task := _receive(source)) is not None:
-        _send(target, work(task))
-        target.flush()
+    try:
+        while (task := _receive(source)) is not None:
+            _send(target, work(task))
+            target.flush()
+    except BrokenPipeError:
+        os._exit(1)  # the caller has been killed; an ordinary end would want to write to it once more
 
 
 def _send(stream: IO[bytes], message: Message) -> None:
