@@ -4,6 +4,7 @@ The module loads numpy, as the statistics do.
 """
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -11,11 +12,14 @@ import duckdb
 import numpy as np
 
 from dyknow.results import run_sql
-from dyknow.statistics import LEVEL, Floats, Interval, bootstrap
+from dyknow.statistics import LEVEL, Floats, Interval, bootstrap, bootstrap_of_kinds
 from kg.resources import query
 
 Key = tuple[str, str, str]
 """A run, a domain or "all", and a measure."""
+
+MANY: Final = 5_000
+"""With more facts than these, those that count alike are drawn together."""
 
 RATED: Final = ("up-to-date", "outdated", "irrelevant")
 """Verdicts that stand in a rate."""
@@ -106,7 +110,10 @@ def intervals(measures: Sequence[str], rows: Iterable[Sequence[Any]], level: flo
     Returns:
         An interval for every run, domain and measure of which a fact counts.
     """
-    keys, hits, counted = _columns(measures, list(rows))
+    rows = list(rows)
+    if len({row[2] for row in rows}) > MANY:
+        return _of_many(measures, rows, level)
+    keys, hits, counted = _columns(measures, rows)
     if not keys:
         return {}
     bounds = 100 * bootstrap(hits, counted, level=level)
@@ -115,6 +122,24 @@ def intervals(measures: Sequence[str], rows: Iterable[Sequence[Any]], level: flo
         for key, lower, upper in zip(keys, *bounds, strict=True)
         if not math.isnan(lower)
     }
+
+
+def _of_many(measures: Sequence[str], rows: Sequence[Sequence[Any]], level: float) -> dict[Key, Interval]:
+    """Return the same intervals, with facts that count alike drawn together: what is drawn for each key is its own."""
+    facts = len({row[2] for row in rows})
+    kinds: dict[tuple[str, str], Counter[tuple[float | None, ...]]] = defaultdict(Counter)
+    for run, domain, _, *values in rows:
+        kinds[run, domain][tuple(values)] += 1
+        kinds[run, "all"][tuple(values)] += 1
+    found = {}
+    for (run, domain), own in kinds.items():
+        added = np.array(list(own), dtype=np.float64).reshape(len(own), len(measures))  # None becomes nan
+        counted, times = (~np.isnan(added)).astype(np.float64), np.array(list(own.values()), dtype=np.float64)
+        bounds = 100 * bootstrap_of_kinds(np.nan_to_num(added), counted, times, facts, level=level)
+        for measure, lower, upper in zip(measures, *bounds, strict=True):
+            if not math.isnan(lower):
+                found[run, domain, measure] = Interval(float(lower), float(upper))
+    return found
 
 
 def _columns(measures: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[list[Key], Floats, Floats]:

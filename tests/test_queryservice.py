@@ -166,7 +166,7 @@ def test_sitelinks_are_counted_as_wikidata_counts_them(shared: Path, loopback: L
     for name in TURTLE:
         path = shared / f"wikidata/entitybase-backend/{name}.ttl"
         quads = list(ox.parse(path.read_bytes(), format=ox.RdfFormat.TURTLE))
-        [count] = [int(q.object.value) for q in quads if q.predicate.value == f"{WIKIBASE}sitelinks"]  # type: ignore[union-attr]
+        [count] = [int(q.object.value) for q in quads if q.predicate.value == f"{WIKIBASE}sitelinks"]
         assert count == loopback.entities[name].sitelinks > 60  # type: ignore[operator]
         about = {f"{WIKIBASE}sitelinks", f"{SCHEMA}about"}
         lines = [f"{q.subject} {q.predicate} {q.object} .\n" for q in quads if q.predicate.value in about]

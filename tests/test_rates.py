@@ -203,3 +203,20 @@ def test_runs_of_one_model_are_told_apart() -> None:
         f"GPT-2 2019 ({rest})" for rest in ("b_c", "d_c", "e")
     ]
     assert Interval(1, 2) == (1, 2)
+
+
+def test_many_facts_have_the_intervals_of_facts_drawn_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = np.random.default_rng(3)
+    kinds = ((1.0, 0.0), (0.0, 1.0), (1 / 3, None), (None, None))
+    rows = [
+        ("ab"[n % 2], ("rare", "usual")[n > 60], f"f{n // 2}", *kinds[chance.integers(4)])
+        for n in range(800)
+    ]  # fmt: skip
+    one_by_one = intervals(("x", "y"), rows)
+    monkeypatch.setattr("dyknow.rates.MANY", 10)
+    together = intervals(("x", "y"), iter(rows))
+    assert set(together) == set(one_by_one) and len(together) == 2 * 3 * 2
+    for key, bounds in one_by_one.items():
+        width = bounds.upper - bounds.lower
+        assert together[key] == pytest.approx(bounds, abs=0.12 * width) and together[key] != bounds
+    assert together == intervals(("x", "y"), rows)
