@@ -1,10 +1,10 @@
 """Is a run whole? Its journal is read line by line, counted anew, and held against what its record says."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from dyknow import journal, prompts, segments
-from dyknow.journal import JOURNAL, RunInfo
+from dyknow.journal import JOURNAL, QUESTIONS, RunInfo
 from dyknow.run import settings_digest
 from dyknow.tally import Account, Tally
 from kg.errors import DyknowError
@@ -22,8 +22,8 @@ def verify(run: RunInfo) -> Verified:
     """Check a run that was asked or imported with its texts; nothing is changed."""
     try:
         journal.judgments(run.path)
-        listed = journal.questions(run.path)
-        read = _Reading({row["question"] for row in listed if row["asked"]})
+        listed = journal.each(run.path / QUESTIONS, "fact")
+        read = _Reading({row["question"]: row["text"] for row in listed if row["asked"]})
         for row in journal.each(run.path / JOURNAL, "status"):
             read.add(row)
     except DyknowError as error:
@@ -31,14 +31,14 @@ def verify(run: RunInfo) -> Verified:
     counts, tally = read.tally.statuses, read.tally
     counts["missing"] = sum(not tally.attempts(one, n) for one in read.asked for n in range(run.samples))
     found = {status: counts[status] for status in sorted(counts) if counts[status]}
-    checks = (read.twice, read.foreign, _digests(run, listed), _totals(run, read))
+    checks = (read.twice, read.foreign, _digests(run, read.asked), _totals(run, read))
     return Verified(next(filter(None, checks), None), found, segments.torn(run.path / JOURNAL))
 
 
 class _Reading:
     """A journal read once, line by line: what it comes to, and the first line of each kind that must not be there."""
 
-    def __init__(self, asked: Set[str]) -> None:
+    def __init__(self, asked: Mapping[str, str]) -> None:
         self.asked = asked
         self.tally = Tally()
         self.account = Account()
@@ -56,14 +56,13 @@ class _Reading:
         self.account.add(row)
 
 
-def _digests(run: RunInfo, listed: Sequence[Mapping[str, Any]]) -> str | None:
+def _digests(run: RunInfo, asked: Mapping[str, str]) -> str | None:
     if run.info.get("kind") != "asked":
         return None
     try:
         if settings_digest(run.info) != run.info["settings_digest"]:
             return "run.json was changed: its settings do not have the digest it gives."
-        asked = prompts.digest((row["question"], row["text"]) for row in listed if row["asked"])
-        if listed and asked != run.info["prompts_digest"]:
+        if asked and prompts.digest(asked.items()) != run.info["prompts_digest"]:
             return "questions.jsonl was changed: its questions do not have the digest that run.json gives."
     except (KeyError, AttributeError) as error:
         return f"run.json lacks {error}."

@@ -123,7 +123,7 @@ def _from_csv(path: Path) -> Script:
             raise DataError(f"{path}, line 1: the columns are {reader.fieldnames}.", hint="Write question,text,error.")
         for row in reader:
             key, text, error = (row[column] for column in _COLUMNS)
-            if not key or None in (text, error, *row) or key in answers | errors:
+            if not key or None in (text, error, *row) or key in answers or key in errors:
                 hint = "One row per question, three cells per row."
                 raise DataError(f"{path}, line {reader.line_num}: the row {row} cannot be read.", hint=hint)
             if error:
