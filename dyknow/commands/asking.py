@@ -42,7 +42,8 @@ def benchmark() -> None:
     """The facts that are asked, and in which words.
 
     Without a FILE it is the study's own: 98 subjects, 130 facts, three phrasings each. A benchmark of your own is a
-    TOML file; examples/extension.toml is the shortest one.
+    TOML file; examples/extension.toml is the shortest one. A large one is drawn from a snapshot (`generate`), and may
+    be a Parquet table.
     """
 
 

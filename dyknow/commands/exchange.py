@@ -38,7 +38,7 @@ _benchmark_option = click.option(
     "--benchmark",
     "file",
     type=click.Path(path_type=Path),
-    help="The questions of this TOML file; without it the study's 390.",
+    help="The questions of this file, TOML or Parquet; without it the study's 390.",
 )
 _prefix_option = click.option("--prefix", is_flag=True, help='Put "Answer with the name only" before every question.')
 

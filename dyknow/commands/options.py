@@ -55,7 +55,7 @@ _ABOUT_RUN: Final = (
     click.option(
         "--benchmark",
         type=click.Path(path_type=Path),
-        help="Ask the questions of this TOML file; without it the study's 390.",
+        help="Ask the questions of this file, TOML or Parquet; without it the study's 390.",
     ),
     _SETTINGS,
     click.option(
