@@ -146,7 +146,7 @@ def second_moments(
     if not options.covariance:
         return None
     if not settings.corpus:
-        hint = "Give some with --corpus, or take covariance = false."
+        hint = "Give some with --documents, or take covariance = false."
         raise AlignError("Second moments need texts, and there are none.", hint=hint)
     found = moments(
         structure, layers, settings.corpus, Reading(options.max_tokens, options.window, options.batch_tokens)
