@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyknow import results
-from dyknow.knowledge import STEP, Answers, World, answers_of, estimate_from, lagged, world
+from dyknow.knowledge import estimate_from
 from dyknow.timeline import as_date, as_day
+from dyknow.world import STEP, Answers, World, answers_of, lagged, world
 from kg.snapshot import find_snapshots
 
 SNAPSHOT = "2023-12-18"

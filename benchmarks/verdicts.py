@@ -184,11 +184,11 @@ STEPS: Final[dict[str, Callable[[duckdb.DuckDBPyConnection, Path], str]]] = {
 def step(name: str, folder: Path, limit: str) -> None:
     """Take one step in this process, and print how long it took and the most memory it held."""
     with results.open_results(folder / "verdicts.duckdb", results.Limits(limit, folder / "spill")) as connection:
-        start = time.perf_counter()
+        start, used = time.perf_counter(), time.process_time()
         said = STEPS[name](connection, folder)
-        took = time.perf_counter() - start
+        took, used = time.perf_counter() - start, time.process_time() - used
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2  # KiB on Linux
-    print(f"{name}: {took:.1f} s, at most {peak:.2f} GiB; {said}", flush=True)
+    print(f"{name}: {took:.0f} s ({used:.0f} of processors), at most {peak:.2f} GiB; {said}", flush=True)
 
 
 def main() -> None:

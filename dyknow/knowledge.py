@@ -18,15 +18,16 @@ remains, as a function of D alone. ``docs/method.md`` says why, and how often it
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import duckdb
 
-from dyknow.results import run_sql
-from dyknow.timeline import as_date, as_day, base
+from dyknow.timeline import Base, as_date, as_day, base
+from dyknow.world import LAGS, STEP, Answers, World, answers_of, fetched, lagged, worlds
 from kg.dates import Day
 from kg.errors import UsageError
 from kg.resources import query
@@ -38,26 +39,14 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 LEVEL: Final = 0.95
-STEP: Final = 7
-"""Days between two dates that are tried."""
-CORRELATION: Final = 0.7
-"""How much the answers to the phrasings of one fact say the same, beside what the date makes them say."""
-WORLD_YEARS: Final = 40
-"""How far back the world is known to the estimate; what led then has led ever since."""
 REACH_YEARS: Final = 25
 """How far before the snapshot a model may answer from."""
 
-LAGS: Final = (6.0, 15.0, 40.0, 110.0, 300.0, 800.0, 2100.0)
-"""Mean lags that are tried, in days."""
 AHEAD: Final = (0.02, 0.07, 0.25)
 """Shares of answers that run ahead, of those to facts whose next holder is about to come."""
 STALE: Final = (0.01, 0.05, 0.25)
 RANDOM: Final = (0.005, 0.03, 0.15)
-AHEAD_DAYS: Final = 90.0
-"""Mean days from the news that somebody will come to the day of office; between a vote and an office lie two or three
-months, between a transfer's announcement and the transfer weeks."""
-STALE_DAYS: Final = 1826.0
-"""Mean lag of stale answers: among the earlier holders of a fact their share falls from one to the one before."""
+
 
 _COARSE: Final = 8  # steps between two dates of the first pass
 _NEGLIGIBLE: Final = 12.0  # natural logarithm of how much less likely a date is than the likeliest to be passed over
@@ -86,128 +75,6 @@ class KnowledgeDate(NamedTuple):
         return self.ahead + self.stale + self.random
 
 
-class World(NamedTuple):
-    """Who leads each fact when, week by week: T weeks, H pairs of a fact and a holder."""
-
-    snapshot: str
-    days: tuple[Day, ...]  # [T]
-    holders: Mapping[tuple[str, str], int]  # (fact, entity) -> row
-    facts: tuple[str, ...]  # [H], the fact of each row
-    leading: "Array"  # [H, T], probability that the holder leads; of each fact they add up to 1 once anyone has led
-    coming: "Array"  # [H, T], probability that it leads an exponential time of 90 days later
-    stale: "Array"  # [H, T], probability that it led an exponential time of five years before
-    random: "Array"  # [H], one over the number of holders of the fact
-
-
-class Answers(NamedTuple):
-    """What one run's answers come to: N rows of the world, each with its share of its fact's votes."""
-
-    rows: "NDArray[np.intp]"  # [N]
-    weights: "Array"  # [N]
-    n_facts: int
-    n_answers: int
-
-
-def world(connection: duckdb.DuckDBPyConnection, known_at: str | None = None, rule: str = "latest") -> World:
-    """Return who leads each fact when, as one snapshot has it.
-
-    Raises:
-        QueryError: there is no such snapshot.
-    """
-    import numpy as np  # noqa: PLC0415 -- the command line starts without numpy
-
-    snapshot = base(connection, known_at)
-    last = as_date(snapshot.day).toordinal()
-    ordinals = np.arange(last - round(WORLD_YEARS * 365.25) // STEP * STEP, last + 1, STEP)
-    values = {"known_at": snapshot.snapshot, "rule": rule}
-    stretches: dict[tuple[str, str], list[tuple[int, int | None, int | None]]] = defaultdict(list)
-    for fact, entity, *stretch in run_sql(connection, query("dyknow/leading.sql"), values).rows:
-        stretches[fact, entity].append((stretch[0], stretch[1], stretch[2]))
-    holders = {pair: row for row, pair in enumerate(stretches)}
-    leading = np.array([_leads(own, ordinals) for own in stretches.values()]).reshape(len(holders), len(ordinals))
-    facts = tuple(fact for fact, _ in holders)
-    _, of = np.unique(np.array(facts), return_inverse=True)
-    leading = _shares(_held(leading, of), of)
-    days = tuple(as_day(date.fromordinal(int(day))) for day in ordinals)
-    coming = lagged(leading[:, ::-1], [AHEAD_DAYS])[0, :, ::-1]
-    stale = lagged(leading, [STALE_DAYS])[0]
-    return World(snapshot.snapshot, days, holders, facts, leading, coming, stale, 1.0 / np.bincount(of)[of])
-
-
-def _leads(stretches: Sequence[tuple[int, int | None, int | None]], ordinals: "NDArray[np.int64]") -> "Array":
-    """Return the probability that one holder leads, on each day.
-
-    A stretch on which it leads for some choices of days is a line up where it leads surely after it, a line down where
-    it led surely before it, and else one half.
-    """
-    import numpy as np  # noqa: PLC0415 -- the command line starts without numpy
-
-    found = np.zeros(len(ordinals))
-    merged = _merged(stretches)
-    for place, (first, last, leads) in enumerate(merged):
-        before = merged[place - 1][2] if place else 0
-        after = merged[place + 1][2] if place + 1 < len(merged) else 0
-        inside = (ordinals >= first) & (ordinals < last)
-        if leads is None and before != after:
-            share = (ordinals[inside] - first + 0.5) / (last - first)
-            found[inside] = share if after else 1 - share
-        else:
-            found[inside] = 0.5 if leads is None else leads
-    return found
-
-
-def _merged(stretches: Sequence[tuple[int, int | None, int | None]]) -> list[tuple[int, int, int | None]]:
-    """Return stretches with days as ordinals, and equal neighbours as one."""
-    merged: list[tuple[int, int, int | None]] = []
-    for from_day, to_day, leads in stretches:
-        first, last = _ordinal(from_day, 0), _ordinal(to_day, 10**7)
-        if merged and merged[-1][1:] == (first, leads):
-            merged[-1] = (merged[-1][0], last, leads)
-        else:
-            merged.append((first, last, leads))
-    return merged
-
-
-def _ordinal(day: int | None, otherwise: int) -> int:
-    """Return a day's number, with 1 for day 1 of year 1; of days beyond the years 1 to 9999 the given one."""
-    if day is None or day >= 99_991_231:
-        return 10**7
-    return as_date(day).toordinal() if day > 10_000 else otherwise
-
-
-def _held(leading: "Array", of: "NDArray[np.intp]") -> "Array":
-    """Let whoever led last go on through the weeks in which nobody leads: that is what there is to know then."""
-    import numpy as np  # noqa: PLC0415 -- the command line starts without numpy
-
-    totals = np.zeros((of.max() + 1, leading.shape[1])) if len(of) else np.zeros((0, leading.shape[1]))
-    np.add.at(totals, of, leading)
-    weeks = np.where(totals > 0, np.arange(leading.shape[1]), 0)
-    latest = np.maximum.accumulate(weeks, axis=1)
-    return np.take_along_axis(leading, latest[of], axis=1)
-
-
-def _shares(values: "Array", of: "NDArray[np.intp]") -> "Array":
-    """Divide by the sum over each fact, where that is not 0."""
-    import numpy as np  # noqa: PLC0415 -- the command line starts without numpy
-
-    totals = np.zeros((of.max() + 1 if len(of) else 0, values.shape[1]))
-    np.add.at(totals, of, values)
-    return np.divide(values, totals[of], out=np.zeros_like(values), where=totals[of] > 0)
-
-
-def lagged(leading: "Array", lags: Sequence[float] = LAGS) -> "Array":
-    """Return who led an exponential lag before each week: the mean of a holder's curve over the lag, [lags, N, T]."""
-    import numpy as np  # noqa: PLC0415 -- the command line starts without numpy
-
-    keep = np.exp(-STEP / np.array(lags))[:, None]  # the lag is longer than one more step with this probability
-    found = np.empty((len(lags), *leading.shape))
-    state = np.broadcast_to(leading[:, 0], found.shape[:2])
-    for week in range(leading.shape[1]):
-        state = keep * state + (1 - keep) * leading[:, week]
-        found[:, :, week] = state
-    return found
-
-
 class Surface(NamedTuple):
     """The integrated likelihood of D, and what the nuisances are on average."""
 
@@ -230,16 +97,36 @@ def surface(known: World, answers: Answers, curves: "Array | None" = None) -> Su
         answers: the answers of one run.
         curves: ``lagged`` of the world's rows that the answers name, in their order; made here where not given.
     """
+    curves = lagged(known.leading[answers.rows]) if curves is None else curves
+    coarse = _coarse(len(known.days))
+    weeks = _near(_log_likelihoods(known, answers, curves, coarse), coarse, len(known.days))
+    return _surface(weeks, _log_likelihoods(known, answers, curves, weeks))
+
+
+def _reach(count: int) -> "NDArray[np.intp]":
+    """Return the weeks that a model may answer from."""
     import numpy as np  # noqa: PLC0415 -- the command line starts without numpy
 
-    curves = lagged(known.leading[answers.rows]) if curves is None else curves
-    count = len(known.days)
-    reach = np.arange(count - min(count, round(REACH_YEARS * 365.25) // STEP), count)
-    coarse = reach[::-_COARSE][::-1]
-    first = _log_likelihoods(known, answers, curves, coarse)
-    likely = coarse[_total(first) > _total(first).max() - _NEGLIGIBLE]
-    weeks = np.unique(np.clip(likely[:, None] + np.arange(-_COARSE, _COARSE + 1), reach[0], reach[-1]))
-    cube = _log_likelihoods(known, answers, curves, weeks)
+    return np.arange(count - min(count, round(REACH_YEARS * 365.25) // STEP), count)
+
+
+def _coarse(count: int) -> "NDArray[np.intp]":
+    """Return the weeks of the first pass."""
+    return _reach(count)[::-_COARSE][::-1]
+
+
+def _near(first: "Array", coarse: "NDArray[np.intp]", count: int) -> "NDArray[np.intp]":
+    """Return the weeks of the second pass: those near a week that was likely in the first."""
+    import numpy as np  # noqa: PLC0415 -- the command line starts without numpy
+
+    likely, reach = coarse[_total(first) > _total(first).max() - _NEGLIGIBLE], _reach(count)
+    return np.unique(np.clip(likely[:, None] + np.arange(-_COARSE, _COARSE + 1), reach[0], reach[-1]))
+
+
+def _surface(weeks: "NDArray[np.intp]", cube: "Array") -> Surface:
+    """Return what the log-likelihoods at each lag, share ahead, stale and random, and week come to."""
+    import numpy as np  # noqa: PLC0415 -- the command line starts without numpy
+
     by_week = _total(cube)
     greatest = cube.max()
     mass = np.exp(cube - greatest)
@@ -293,26 +180,6 @@ def interval(days: "Array", shares: "Array", level: float = LEVEL) -> tuple[floa
     return float(lower[shortest]), float(upper[shortest])
 
 
-def answers_of(known: World, named: Sequence[tuple[str, str, int]]) -> Answers:
-    """Return the answers of one run as rows of the world; those that name who is not asked for are left out.
-
-    Args:
-        known: the world.
-        named: facts, entities and how many answers name them.
-    """
-    import numpy as np  # noqa: PLC0415 -- the command line starts without numpy
-
-    kept = [
-        (known.holders[fact, entity], fact, times) for fact, entity, times in named if (fact, entity) in known.holders
-    ]
-    votes: dict[str, int] = defaultdict(int)
-    for _, fact, times in kept:
-        votes[fact] += times
-    rows = np.array([row for row, _, _ in kept], dtype=np.intp)
-    weights = np.array([times / (1 + CORRELATION * (votes[fact] - 1)) for _, fact, times in kept], dtype=np.float64)
-    return Answers(rows, weights, len(votes), sum(votes.values()))
-
-
 def estimate(
     connection: duckdb.DuckDBPyConnection,
     run: str,
@@ -348,36 +215,116 @@ def estimates(
     Raises:
         QueryError: as for `estimate`.
     """
-    known = world(connection, known_at, rule)
-    values = {"known_at": known.snapshot, "judge": judge}
-    named: dict[str, list[tuple[str, str, int]]] = defaultdict(list)
-    for name, of, fact, entity, times in run_sql(connection, query("dyknow/named_entities.sql"), values).rows:
+    snapshot = base(connection, known_at)
+    named: dict[str, _Named] = defaultdict(_Named)
+    values = {"known_at": snapshot.snapshot, "judge": judge}
+    for name, of, fact, entity, times in fetched(connection, query("dyknow/named_entities.sql"), values):
         if (runs is None or name in runs) and domain in (None, of):
-            named[name].append((fact, entity, times))
-    made = ((name, answers_of(known, own)) for name, own in named.items())
-    return [estimate_from(known, answers, name) for name, answers in made if len(answers.rows)]
+            named[name].add(fact, entity, times)
+    parts = _Parts(connection, snapshot.snapshot, rule)
+    for known in parts:
+        for own in named.values():
+            own.pass_first(known)
+    for known in parts:
+        for own in named.values():
+            own.pass_again(known)
+    return [own.estimate(snapshot, name) for name, own in named.items() if own.n_answers]
+
+
+class _Parts:
+    """The world by parts, to be gone through twice; where one part is the whole it is made once."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, known_at: str, rule: str) -> None:
+        self._read = partial(worlds, connection, known_at, rule)
+        self._only: World | None = None
+
+    def __iter__(self) -> Iterator[World]:
+        if self._only:
+            yield self._only
+            return
+        parts = self._read()
+        first = next(parts)
+        yield first
+        second = next(parts, None)
+        if second is None:
+            self._only = first
+            return
+        del first
+        yield second
+        yield from parts
+
+
+class _Named:
+    """Whom the answers of one run name, and how likely that is, added up over the parts of the world."""
+
+    def __init__(self) -> None:
+        self._by_fact: dict[str, list[tuple[int, tuple[str, str, int]]]] = defaultdict(list)
+        self._count = self._n_facts = self.n_answers = 0
+        self._days: tuple[Day, ...] = ()
+        self._first: Array | float = 0.0
+        self._cube: Array | float = 0.0
+        self._weeks: NDArray[np.intp] | None = None
+
+    def add(self, fact: str, entity: str, times: int) -> None:
+        """Add that so many answers name an entity."""
+        self._by_fact[fact].append((self._count, (fact, entity, times)))
+        self._count += 1
+
+    def _of(self, known: World) -> Answers:
+        numbered = [one for fact in dict.fromkeys(known.facts) for one in self._by_fact.get(fact, ())]
+        return answers_of(known, [row for _, row in sorted(numbered)])
+
+    def pass_first(self, known: World) -> None:
+        """Try every eighth week on a part of the world."""
+        answers = self._of(known)
+        self._days = known.days
+        if len(answers.rows):
+            self._n_facts += answers.n_facts
+            self.n_answers += answers.n_answers
+            curves = lagged(known.leading[answers.rows])
+            self._first = self._first + _log_likelihoods(known, answers, curves, _coarse(len(known.days)))
+
+    def pass_again(self, known: World) -> None:
+        """Try the weeks near a likely one on a part of the world, once all parts have been through the first pass."""
+        answers = self._of(known)
+        if len(answers.rows):
+            if self._weeks is None:
+                count = len(known.days)
+                self._weeks = _near(self._first, _coarse(count), count)  # type: ignore[arg-type]  # a sum by now
+            curves = lagged(known.leading[answers.rows])
+            self._cube = self._cube + _log_likelihoods(known, answers, curves, self._weeks)
+
+    def estimate(self, snapshot: Base, run: str) -> KnowledgeDate:
+        """Return the date, after both passes."""
+        assert self._weeks is not None
+        found = _surface(self._weeks, self._cube)  # type: ignore[arg-type]  # a sum by now
+        return _date(found, self._days, snapshot.snapshot, run, (self._n_facts, self.n_answers))
 
 
 def estimate_from(known: World, answers: Answers, run: str = "", curves: "Array | None" = None) -> KnowledgeDate:
     """Return the date that answers come from, with its 95 % interval."""
+    found = surface(known, answers, curves)
+    return _date(found, known.days, known.snapshot, run, (answers.n_facts, answers.n_answers))
+
+
+def _date(found: Surface, days: Sequence[Day], snapshot: str, run: str, counted: tuple[int, int]) -> KnowledgeDate:
     import numpy as np  # noqa: PLC0415 -- the command line starts without numpy
 
-    found = surface(known, answers, curves)
-    lower, upper = interval(np.array([as_date(known.days[week]).toordinal() for week in found.weeks]), found.shares)
-    last = as_date(known.days[-1]).toordinal()
+    lower, upper = interval(np.array([as_date(days[week]).toordinal() for week in found.weeks]), found.shares)
+    last = as_date(days[-1]).toordinal()
     best = int(found.log_likelihood.argmax())
     return KnowledgeDate(
         run,
-        known.days[found.weeks[best]],
+        days[found.weeks[best]],
         as_day(date.fromordinal(round(lower))),
         as_day(date.fromordinal(min(round(upper), last))),
         found.lag,
         found.ahead,
         found.stale,
         found.random,
-        n_facts=answers.n_facts,
-        n_answers=answers.n_answers,
+        n_facts=counted[0],
+        n_answers=counted[1],
         log_likelihood=float(found.log_likelihood[best]),
-        snapshot=known.snapshot,
+        snapshot=snapshot,
         at_end=upper > last - STEP / 2,
     )

@@ -41,7 +41,7 @@ from kg.answers import CoverageRow, Fact, facts, names
 from kg.errors import QueryError, RunError, UsageError
 from kg.resources import query
 from kg.snapshot import Snapshot
-from kg.standings import FactTimeline, timeline
+from kg.standings import FACTS_AT_ONCE, FactTimeline, timeline
 from kg.store import Graph, open_store
 
 Progress = Callable[[str], None]
@@ -87,7 +87,6 @@ _COLUMN_TYPES: Final = (
 _FILE_BYTES: Final = 64_000_000  # of rows on their way in: so much, and what the parts of them take, is written at once
 _LINE_BYTES: Final = 1_000_000  # DuckDB takes twice the longest line as room for each thread
 _STAGED_ROWS: Final = 100_000
-_FACTS_AT_ONCE: Final = 2_000
 _RESPONSE_COLUMNS: Final = (
     "run", "question", "fact", "domain", "subject", "phrasing", "counted", "sample", "prompt", "text", "status",
     "finish_reason", "raw", "logprob", "prompt_tokens", "tokens", "seconds", "server", "response_digest",
@@ -222,10 +221,14 @@ def run_sql(
         columns = tuple(column[0] for column in cursor.description or ())
         return Table(columns, cursor.fetchall() if columns else [])
     except duckdb.Error as error:
-        message = str(error).removeprefix("Invalid Input Error: ").strip()
-        judged = message.startswith("The judge ")  # what the macros say of a judge who cannot tell
-        hint = "dyknow judge list tells who has judged what." if judged else _TABLES
-        raise QueryError(message, hint=hint) from error
+        raise refused(error) from error
+
+
+def refused(error: duckdb.Error) -> QueryError:
+    """Return what DuckDB says of a statement as an error of ours."""
+    message = str(error).removeprefix("Invalid Input Error: ").strip()
+    judged = message.startswith("The judge ")  # what the macros say of a judge who cannot tell
+    return QueryError(message, hint="dyknow judge list tells who has judged what." if judged else _TABLES)
 
 
 # What the file is made of
@@ -470,8 +473,8 @@ def _write_lines(path: Path, rows: Iterator[Mapping[str, Any]]) -> _Written:
 
 def _asked(store: Graph, known: identity.Identity, of_snapshot: Sequence[Fact]) -> Iterator[tuple[str, Asked]]:
     """Yield facts with the names that a text may be matched to; the rows of few of them are in memory at once."""
-    for first in range(0, len(of_snapshot), _FACTS_AT_ONCE):
-        batch = of_snapshot[first : first + _FACTS_AT_ONCE]
+    for first in range(0, len(of_snapshot), FACTS_AT_ONCE):
+        batch = of_snapshot[first : first + FACTS_AT_ONCE]
         yield from asked_of(batch, names(store, known, batch)).items()
 
 

@@ -9,21 +9,9 @@ import pytest
 
 from benchmarks.coverage import LEVELS, Maker, Model, coverage
 from dyknow import knowledge, results
-from dyknow.knowledge import (
-    AHEAD_DAYS,
-    STEP,
-    Answers,
-    World,
-    answers_of,
-    estimate,
-    estimate_from,
-    estimates,
-    interval,
-    lagged,
-    surface,
-    world,
-)
+from dyknow.knowledge import estimate, estimate_from, estimates, interval, surface
 from dyknow.named import import_named
+from dyknow.world import AHEAD_DAYS, LAGS, STEP, Answers, World, answers_of, lagged, world, worlds
 from kg.errors import QueryError, UsageError
 from kg.snapshot import find_snapshots
 from tests.journals import write_run
@@ -96,7 +84,7 @@ def test_the_likelihood_by_a_plain_loop(known: World) -> None:
     week = int(found.weeks[len(found.weeks) // 2])
     curves = lagged(known.leading[answers.rows])
     likelihoods = []
-    for lag in range(len(knowledge.LAGS)):
+    for lag in range(len(LAGS)):
         for ahead in knowledge.AHEAD:
             for stale in knowledge.STALE:
                 for random in knowledge.RANDOM:
@@ -184,3 +172,25 @@ def test_the_interval_mostly_holds_the_truth(level: str) -> None:
 def test_the_interval_holds_the_truth_as_often_as_it_says(level: str, year: int) -> None:
     one = coverage(Model(year * 10000 + 101, until=year * 10000 + 1231, **LEVELS[level]), draws=500)
     assert 90 <= one.held <= 98
+
+
+def test_the_world_in_parts_is_the_world(connection: duckdb.DuckDBPyConnection, known: World) -> None:
+    parts = list(worlds(connection, most=40))
+    assert len(parts) > 10
+    assert [fact for part in parts for fact in part.facts] == list(known.facts)
+    for name in ("leading", "coming", "stale", "random"):
+        assert np.array_equal(np.concatenate([getattr(part, name) for part in parts]), getattr(known, name))
+    assert {part.days for part in parts} == {known.days}
+
+
+def test_dates_estimated_in_parts_are_the_dates(
+    connection: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = [GPT, LLAMA]
+    whole = estimates(connection, runs=chosen)
+    assert [one.run for one in whole] == sorted(chosen)
+    monkeypatch.setattr(knowledge, "worlds", lambda of, known_at, rule: worlds(of, known_at, rule, most=400))
+    for one, other in zip(whole, estimates(connection, runs=chosen), strict=True):
+        assert one[:4] == other[:4]
+        assert one[4:8] == pytest.approx(other[4:8], rel=1e-9)
+        assert one[8:10] == other[8:10]

@@ -70,6 +70,7 @@ ORDER = (
     "dyknow.longrows",
     "dyknow.comparison",
     "dyknow.timeline",
+    "dyknow.world",
     "dyknow.knowledge",
     "dyknow.doubts",
     "dyknow.adjudication",

@@ -36,9 +36,11 @@ wanted AS (
 held AS (
   SELECT t.fact, t.from_day, t.to_day, NULL AS first_place, NULL AS last_place FROM all_stretches AS t WHERE among IS NULL
   UNION ALL
-  SELECT t.fact, t.from_day, any_value(t.to_day), min(w.place), max(w.place)
-  FROM wanted AS w JOIN all_stretches AS t ON t.from_day <= w.day AND w.day < coalesce(t.to_day, 2147483647)
-  GROUP BY t.fact, t.from_day
+  SELECT t.fact, t.from_day, t.to_day, f.place, l.place
+  FROM all_stretches AS t
+  ASOF JOIN wanted AS f ON t.from_day <= f.day
+  ASOF JOIN wanted AS l ON coalesce(t.to_day, 2147483647) > l.day
+  WHERE f.place <= l.place
 ),
 -- From here on a stretch goes by a number: there are many answers, and names are slow to compare.
 stretches AS MATERIALIZED (
