@@ -24,7 +24,7 @@ def pack(names: tuple[str, ...], keep: bool, form: Format, places: Places) -> No
     """Put snapshots into a series: all of yours that stand in folders of their own, or those named.
 
     In a series every line stands once, with the snapshots from and until which it was known, so that sixty monthly
-    snapshots need less than twice the room of one. All commands find and read them as before. A series grows at its
+    snapshots need about two times the room of one. All commands find and read them as before. A series grows at its
     end only; what is older than its newest snapshot stays a folder. Each snapshot is read back, byte for byte, before
     its folder is taken away. The snapshots that ship with dyknow stay files.
     """
