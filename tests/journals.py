@@ -35,6 +35,18 @@ def write_run(runs: Path, run: str, texts: Mapping[str, str | None], status: Map
     return folder
 
 
+def write_strata(folder: Path) -> None:
+    """Write, beside the answers of a run, the questions of a benchmark that knows how popular its subjects are."""
+    rows = [orjson.loads(line) for line in (folder / "responses.jsonl").read_bytes().splitlines()]
+    names = ("question", "fact", "domain", "subject", "phrasing", "counted")
+    lines = []
+    for row in rows:
+        many = row["domain"] == "countries"
+        told = {"sitelinks": 300 if many else 90, "popularity": "100+" if many else "20-99", "region": row["subject"]}
+        lines.append({name: row[name] for name in names} | told | {"stratum": told["popularity"]})
+    (folder / "questions.jsonl").write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+
+
 def write_judgments(folder: Path, verdicts: Mapping[str, str], as_of: str = "2023-12-18") -> None:
     """Write the verdicts of a judge called "published"."""
     (folder / "judgments").mkdir(exist_ok=True)

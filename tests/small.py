@@ -8,7 +8,7 @@ from dyknow import results
 from dyknow.beliefs import find_holders
 from dyknow.editing import write_edits
 from kg.snapshot import find_snapshots
-from tests.journals import write_judgments, write_likelihoods, write_run, write_samples
+from tests.journals import write_judgments, write_likelihoods, write_run, write_samples, write_strata
 from tests.test_editing import request
 
 SAID: dict[str, str | None] = {
@@ -48,7 +48,7 @@ def write_runs(runs: Path) -> None:
     write_likelihoods(one, scores)
     several = {question: (text, "Donald Tusk", text) for question, text in SAID.items() if text}
     write_samples(runs, "several", several)
-    write_run(runs, "base", SHORT)
+    write_strata(write_run(runs, "base", SHORT))
     edits = [request("Q38/P6", "countries", "Giorgia Meloni"), request("Q11571/P54", "athletes", "Al-Nassr")]
     for count, name in enumerate(("smollm2_rome-1", "smollm2_rome-2023-12-18"), start=1):
         folder = write_run(runs, name, SHORT)

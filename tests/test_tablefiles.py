@@ -15,7 +15,7 @@ from dyknow import results, tablefiles
 from dyknow.cli import cli
 from dyknow.tablefiles import MANIFEST, Wanted
 
-PARTITIONED = {"responses", "judgments", "likelihoods", "edits"}
+PARTITIONED = {"responses", "judgments", "likelihoods", "edits", "strata"}
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,7 @@ COMMENT ON COLUMN labels.label IS 'its label in the snapshot';
 
 CREATE TABLE standings (snapshot VARCHAR, fact VARCHAR, entity VARCHAR, rule VARCHAR, from_day INTEGER, to_day INTEGER,
   standing VARCHAR, certain BOOLEAN, validity VARCHAR, superseded BOOLEAN, statement VARCHAR, start_day INTEGER, end_day INTEGER);
-COMMENT ON TABLE standings IS 'what each entity is to a fact, from day to day; made by SPARQL, never by SQL';
+COMMENT ON TABLE standings IS 'what each entity is to a fact, from day to day; held to SPARQL row by row in the tests, never made by SQL';
 COMMENT ON COLUMN standings.snapshot IS 'the snapshot';
 COMMENT ON COLUMN standings.fact IS 'the fact';
 COMMENT ON COLUMN standings.entity IS 'the holder';
