@@ -4,16 +4,20 @@
 what stands there is not edited again. Every method edits the same facts, planned from the model's own answers as it
 writes on. Weight methods, IKE and the control are asked that way, as they are meant to be; RAG and SERAC follow an
 instruction and are asked in a chat.
+
+Where FOLDER holds ``texts.jsonl`` (``python -m benchmarks.wikitext``), "rome, general text" and "memit, general text"
+take their second moments from it; ``LIMIT=20`` in the environment edits so many facts instead of ten.
 """
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 AS_OF: Final = "2023-12-18"
-LIMIT: Final = 10
+LIMIT: Final = int(os.environ.get("LIMIT", "10"))
 COMPLETION, CHAT = "smol", "smolchat"
 
 
@@ -25,12 +29,16 @@ class Way(NamedTuple):
     settings: tuple[str, ...] = ()
 
 
+GENERAL: Final = ("--documents", "texts.jsonl", "--set", "max_tokens=40000")
+
 WAYS: Final = {
     "none": Way("none", COMPLETION),
     "none, chat": Way("none", CHAT),
     "rome": Way("rome", COMPLETION),
     "rome, paper": Way("rome", COMPLETION, ("--preset", "paper")),
+    "rome, general text": Way("rome", COMPLETION, (*GENERAL, "--set", "key=original")),
     "memit": Way("memit", COMPLETION),
+    "memit, general text": Way("memit", COMPLETION, GENERAL),
     "ft": Way("ft", COMPLETION),
     "lora": Way("lora", COMPLETION),
     "ike": Way("ike", COMPLETION),
@@ -88,4 +96,7 @@ if __name__ == "__main__":
     begin(place)
     print(HEAD)
     for chosen in sys.argv[2:] or WAYS:
+        if GENERAL[1] in WAYS[chosen].settings and not (place / GENERAL[1]).is_file():
+            print(f"| {chosen} | there is no {GENERAL[1]} |")
+            continue
         print(line(chosen, one(place, chosen)), flush=True)
