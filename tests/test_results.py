@@ -250,6 +250,7 @@ def test_every_table_and_column_is_described_and_keys_are_unique(small: Path) ->
         "responses": "run, question, sample", "matches": "response_digest, fact, candidates_digest",
         "judgments": "run, question, sample, judge", "standings": "snapshot, fact, entity, rule, from_day",
         "coverage": "snapshot, fact, rule, from_day", "likelihoods": "run, question, entity", "edits": "run, fact",
+        "strata": "run, fact",
     }  # fmt: skip
     assert set(keys) == set(results.TABLES)
     for table, key in keys.items():

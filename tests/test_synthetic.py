@@ -7,11 +7,15 @@ from statistics import median
 import pytest
 
 from benchmarks import synthetic
-from dyknow import benchmark
+from dyknow import benchmark, generate
+from kg import identity, standings
+from kg.answers import facts
 from kg.dates import parse_day
 from kg.errors import DataError, SnapshotError
 from kg.snapshot import Snapshot, find_snapshots, load, take, take_in_parts, verify
 from kg.sources import Source
+from kg.store import open_store
+from tests.rdflib_route import RdflibGraph
 
 DAY = parse_day(synthetic.DATE)
 
@@ -31,6 +35,20 @@ def graph(folder: Path) -> Snapshot:
 def test_is_a_snapshot_like_any_other(graph: Snapshot) -> None:
     assert verify(graph) == []
     assert graph.manifest["counts"]["facts"] == 130
+
+
+def test_both_engines_read_it_alike(graph: Snapshot) -> None:
+    """What benchmarks are drawn from, and what standings are swept from, by an engine that shares no code."""
+    store, second = open_store(graph), RdflibGraph(graph.id, graph.read_statements())
+    known = identity.load()
+    drawn = generate.candidates(store, known, DAY)
+    assert generate.candidates(second, known, DAY) == drawn
+    assert len(drawn) == 130
+    assert all(any(getattr(one, name) for one in drawn) for name in ("sitelinks", "classes", "region", "changes"))
+    few = dict(list(facts(store, known).items())[:40])
+    swept = standings.whole(standings.timeline(store, known, few.values()))
+    assert standings.whole(standings.timeline(second, known, few.values())) == swept
+    assert len(swept.standings) > 500
 
 
 def test_one_seed_gives_the_same_bytes_and_another_seed_others(graph: Snapshot, tmp_path: Path) -> None:

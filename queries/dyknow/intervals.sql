@@ -40,7 +40,7 @@ held AS (
   FROM all_stretches AS t
   ASOF JOIN wanted AS f ON t.from_day <= f.day
   ASOF JOIN wanted AS l ON coalesce(t.to_day, 2147483647) > l.day
-  WHERE f.place <= l.place
+  WHERE l.place - f.place >= 0 -- a plain comparison would join clients of version 1.0 by two inequalities, which they refuse
 ),
 -- From here on a stretch goes by a number: there are many answers, and names are slow to compare.
 stretches AS MATERIALIZED (
