@@ -10,6 +10,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -346,6 +347,15 @@ def at_a_terminal(here: Path, tmp_path: Path) -> Iterator["Screen"]:
             os.close(ours)
 
 
+@pytest.fixture
+def heeded() -> Iterator[None]:
+    """Heed Ctrl-C as a program at a terminal does: whoever starts tests in the background may have it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeded")
 def test_ctrl_c_just_before_a_statement_begins_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
     run_sql, long = (
         results.run_sql,
@@ -357,14 +367,18 @@ def test_ctrl_c_just_before_a_statement_begins_stops_it(monkeypatch: pytest.Monk
         return run_sql(*words)
 
     with duckdb.connect() as connection:
+        late = threading.Timer(120, connection.interrupt)  # so that it fails and does not hang
+        late.start()
         for _ in range(5):
             with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
                 patch.setattr(results, "run_sql", interrupted)
                 _interruptible(connection, long, {})  # it would run for hours
             assert _interruptible(connection, "SELECT 42", {}).rows == [(42,)]
+        late.cancel()
 
 
 @pytest.mark.slow  # a terminal and a process of its own
+@pytest.mark.usefixtures("heeded")
 def test_at_a_terminal_ctrl_c_stops_a_statement_and_lines_are_kept(at_a_terminal: "Screen", tmp_path: Path) -> None:
     screen = at_a_terminal
     screen.until("dyknow> ")
