@@ -1,4 +1,5 @@
 import random
+import shutil
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -352,6 +353,9 @@ def test_what_makes_answers_hard_to_judge_is_found() -> None:
 # --- the commands
 
 
+EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "extension.toml"
+
+
 def test_the_command_draws_and_checks(made: Snapshot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     out = tmp_path / "b.parquet"
@@ -367,6 +371,12 @@ def test_the_command_draws_and_checks(made: Snapshot, tmp_path: Path, monkeypatc
     }
     assert "facts that may be drawn" in done.stderr
     assert run(cli, ["benchmark", "check", str(out)]).stdout.startswith(f"b: {len(bench.facts)} facts")
+    again = run(cli, ["benchmark", "generate", str(out), *common, "--per-stratum", "4", "--seed", "3"])
+    assert again.exit_code == 0 and benchmark.load(out) == bench
+    mine = Path(shutil.copy(EXAMPLE, tmp_path / "mine.toml"))
+    refused = run(cli, ["benchmark", "generate", str(mine), *common])
+    assert refused.exit_code == 2 and "mine.toml is there already, and was not drawn" in refused.stderr
+    assert mine.read_bytes() == EXAMPLE.read_bytes()
     twice = run(cli, ["benchmark", "generate", str(tmp_path / "t.toml"), *common, "--ambiguous", "--min-changes", "0"])
     assert twice.exit_code == 0
     checked = run(cli, ["benchmark", "check", str(tmp_path / "t.toml"), "--format", "csv"])

@@ -301,3 +301,10 @@ def test_four_processes_one_killed_and_resumed_are_the_unsharded_run(here: Path)
     exported = export(here, "r")
     assert exported == export(here, "whole")
     assert len(exported) > 240
+
+
+@pytest.mark.parametrize("part", ["0/3", "4/3", "x", ""])
+def test_what_is_no_part_is_said_in_a_sentence(part: str) -> None:
+    done = CliRunner().invoke(cli, ["run", "scripted:examples/answers.toml", "--shard", part])
+    assert done.exit_code == 2
+    assert done.stderr.startswith("Error: ") and "is no part" in done.stderr

@@ -1,11 +1,12 @@
 """The command that draws a benchmark from a snapshot."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import click
 
-from dyknow import benchmarkfiles, generate, phrasings, strata
+from dyknow import benchmark, benchmarkfiles, generate, phrasings, strata
 from dyknow.commands.common import (
     DAY,
     Places,
@@ -23,14 +24,14 @@ from dyknow.commands.mirroring import ids
 from dyknow.tables import Format, Listing
 from kg import identity
 from kg.dates import Day
-from kg.errors import UsageError
+from kg.errors import DataError, UsageError
 
 
 @command(
     "generate",
     epilog=example(
         "dyknow benchmark generate heads.toml --property P6,P35 --min-changes 3",
-        "dyknow benchmark generate tail.parquet --by popularity,region --per-stratum 50",
+        "dyknow benchmark generate tail.parquet --by region --per-stratum 50",
         "dyknow benchmark generate news.toml --changed-from 2024-01-01 --size 500",
     ),
 )
@@ -107,9 +108,11 @@ def generate_benchmark(
     Facts are drawn from strata, so that rare kinds are not lost among common ones, and each keeps its stratum and
     its subject's popularity. Next: `dyknow benchmark check OUT`, `dyknow run MODEL --benchmark OUT`. The same
     snapshot, options and seed draw the same facts; a larger --per-stratum adds to those of a smaller one. Popularity,
-    class and region are known of snapshots that were taken from Wikidata itself, a dump or the query service.
+    class and region are known of snapshots that were taken from Wikidata itself, a dump or the query service. An
+    OUT that was drawn before is replaced, any other is left alone.
     """
     benchmarkfiles.check_path(out)
+    _check_old(out)
     _check_order(changed_from, changed_to, "--changed-from", "--changed-to")
     _check_order(min_sitelinks, max_sitelinks, "--min-sitelinks", "--max-sitelinks")
     words, edges = phrasings.load(wordings), strata.edges_of(bins)
@@ -131,6 +134,15 @@ def generate_benchmark(
     _tell(out, len(bench.facts), left, drawn)
     rows = [(stratum.name, stratum.facts, len(stratum.drawn)) for stratum in drawn]
     show(Listing(("stratum", "facts", "drawn"), rows, f"Drawn by {', '.join(plan.by) or 'nothing'}"), form)
+
+
+def _check_old(out: Path) -> None:
+    """Refuse to write over a file that no draw can make again."""
+    if out.exists():
+        with suppress(DataError):
+            if any(fact.stratum for fact in benchmark.load(out).facts):
+                return
+        raise UsageError(f"{out} is there already, and was not drawn.", hint="Take another name, or remove it first.")
 
 
 def _check_order(first: int | None, last: int | None, *names: str) -> None:

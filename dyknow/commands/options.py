@@ -10,10 +10,12 @@ from typing import Any, Final, Literal, TypeVar, get_args
 
 import click
 
+from dyknow.commands.common import Misuse
 from dyknow.models import parse, presets
 from dyknow.models.base import Architecture, Options, Quantised, Style
 from dyknow.shards import Shard
 from dyknow.shards import parse as parse_shard
+from kg.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -172,10 +174,17 @@ def _with_asking(function: F, options_: Sequence[Callable[[F], F]]) -> F:
     return command  # type: ignore[no-any-return]
 
 
+def _shard(_ctx: click.Context, _param: click.Parameter, value: str | None) -> Shard | None:
+    try:
+        return None if value is None else parse_shard(value)
+    except UsageError as error:  # raised before the command that would put it into a sentence
+        raise Misuse(error) from error
+
+
 shard_option: Final = click.option(
     "--shard",
     metavar="I/N",
-    callback=lambda _ctx, _param, value: None if value is None else parse_shard(value),
+    callback=_shard,
     help="Ask only the I-th of N parts, in a run NAME.I-of-N; `dyknow runs merge NAME` joins them.",
 )
 
