@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import duckdb
 
-from dyknow import results, tablefiles
+from dyknow import results, resultsfile, tablefiles
 from dyknow.timeline import rates
 from kg.resources import query
 
@@ -183,7 +183,9 @@ STEPS: Final[dict[str, Callable[[duckdb.DuckDBPyConnection, Path], str]]] = {
 
 def step(name: str, folder: Path, limit: str) -> None:
     """Take one step in this process, and print how long it took and the most memory it held."""
-    with results.open_results(folder / "verdicts.duckdb", results.Limits(limit, folder / "spill")) as connection:
+    with resultsfile.open_results(
+        folder / "verdicts.duckdb", resultsfile.Limits(limit, folder / "spill")
+    ) as connection:
         start, used = time.perf_counter(), time.process_time()
         said = STEPS[name](connection, folder)
         took, used = time.perf_counter() - start, time.process_time() - used

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import duckdb
 
-from dyknow.results import Table, run_sql
+from dyknow.resultsfile import Table, run_sql
 from dyknow.strata import PARTS
 from kg.dates import parse_day
 from kg.errors import UsageError

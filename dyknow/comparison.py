@@ -15,7 +15,7 @@ import numpy as np
 
 from dyknow.analysis import snapshot_for
 from dyknow.rates import RATED, fact_rows
-from dyknow.results import run_sql
+from dyknow.resultsfile import run_sql
 from dyknow.statistics import Interval, bootstrap, holm, mcnemar, paired_bootstrap
 from kg.dates import Day, parse_day
 from kg.errors import UsageError

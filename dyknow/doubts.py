@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import duckdb
 
 from dyknow.match import CUTOFFS
-from dyknow.results import run_sql
+from dyknow.resultsfile import run_sql
 from dyknow.scaffold import answer_of
 from kg.resources import query
 

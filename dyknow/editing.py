@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import duckdb
 
 from dyknow.journal import EDITS, replace_rows
-from dyknow.results import run_sql
+from dyknow.resultsfile import run_sql
 from kg.errors import UsageError
 
 ALIGNED: Final = 85.0

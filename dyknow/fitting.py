@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
-from dyknow.results import Table
+from dyknow.resultsfile import Table
 from dyknow.tables import Format, as_csv, as_json, printable
 
 ROWS: Final = 40

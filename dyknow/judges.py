@@ -14,7 +14,7 @@ import duckdb
 import orjson
 
 from dyknow.published import fact_of
-from dyknow.results import run_sql
+from dyknow.resultsfile import run_sql
 from kg.errors import DataError, UsageError
 from kg.resources import query
 

@@ -18,7 +18,7 @@ from dyknow import named
 from dyknow.editing import Edit
 from dyknow.journal import EDITS, JUDGMENTS, RUN_FILE
 from dyknow.published import LABELLED_ON
-from dyknow.results import run_sql
+from dyknow.resultsfile import run_sql
 from kg.errors import DataError, RunError
 from kg.resources import query
 

@@ -5,7 +5,7 @@ from typing import Final
 
 import duckdb
 
-from dyknow.results import run_sql
+from dyknow.resultsfile import run_sql
 from kg.resources import query
 
 ANSWERS_AT_ONCE: Final = 3_000_000

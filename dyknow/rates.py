@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import duckdb
 import numpy as np
 
-from dyknow.results import run_sql
+from dyknow.resultsfile import run_sql
 from dyknow.statistics import LEVEL, Floats, Interval, bootstrap, bootstrap_of_kinds
 from kg.resources import query
 

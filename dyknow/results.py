@@ -5,8 +5,6 @@ that readers are never locked out; deleted, it is made again with the same rows.
 each set of names, and kept for the next making. Every table and column is described in the file itself.
 """
 
-import os
-import secrets
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -25,6 +23,7 @@ from dyknow.journal import RunInfo, judgments, standing_judgments, whole_runs
 from dyknow.match import ALIASES_DIGEST, MATCHER_VERSION, PARAMETERS
 from dyknow.matching import Pair, match_rows
 from dyknow.models import presets
+from dyknow.resultsfile import Limits, limited, open_results, quoted
 from dyknow.rows import (
     asked_of,
     edit_rows,
@@ -38,7 +37,7 @@ from dyknow.rows import (
 )
 from kg import identity
 from kg.answers import CoverageRow, Fact, facts, names
-from kg.errors import QueryError, RunError, UsageError
+from kg.errors import QueryError, RunError
 from kg.resources import query
 from kg.snapshot import Snapshot
 from kg.standings import FACTS_AT_ONCE, FactTimeline, timeline
@@ -72,14 +71,6 @@ TABLES: Final = (
 # Written so that clients of the whole 1.x line read the file.
 _STORAGE: Final = "v1.0.0"
 _MATCHER: Final = ("names", "scaffold", "clauses", "handover", "candidates", "spans", "match", "matching")
-_SANDBOX: Final = (
-    "SET temp_directory = ''",
-    "SET python_enable_replacements = false",
-    "SET autoinstall_known_extensions = false",
-    "SET autoload_known_extensions = false",
-    "SET enable_external_access = false",
-    "SET lock_configuration = true",
-)
 _COLUMN_TYPES: Final = (
     "SELECT column_name, data_type FROM duckdb_columns() WHERE database_name = ? AND table_name = ?"
     " ORDER BY column_index"
@@ -96,20 +87,6 @@ _JUDGMENT_COLUMNS: Final = (
     "run", "question", "sample", "judge", "named", "entity", "verdict", "start", "as_of", "reason", "note", "time",
     "by",
 )  # fmt: skip
-
-
-class Limits(NamedTuple):
-    """What DuckDB may take of a machine."""
-
-    memory: str = "50%"  # of the machine's, or an amount such as "4GB"; the names of holders lie in memory beside it
-    spill: Path | None = None  # folder for what does not fit; None: $DYKNOW_SPILL, else beside the results
-
-
-class Table(NamedTuple):
-    """What a SQL statement returns."""
-
-    columns: tuple[str, ...]
-    rows: list[tuple[Any, ...]]
 
 
 def connect(
@@ -137,98 +114,6 @@ def connect(
     if _meta(database).get("fingerprint") != fingerprint:
         _make(runs, snapshots, database, fingerprint, progress=progress or (lambda _: None), limits=limits)
     return open_results(database, limits)
-
-
-def open_results(database: Path, limits: Limits = Limits()) -> duckdb.DuckDBPyConnection:  # noqa: B008 -- a constant
-    """Open the file read-only, as "results", in an instance of its own.
-
-    ``duckdb.connect(database)`` would share the instance that an earlier connection of this process still holds open,
-    and so go on reading the file that has since been replaced.
-
-    Raises:
-        QueryError: there is no such file, or it is no results file.
-        UsageError: a limit is no amount of memory.
-    """
-    connection = _limited(database, limits)
-    try:
-        connection.execute(f"ATTACH '{_quoted(database)}' AS results (READ_ONLY)")
-        connection.execute("USE results")
-    except duckdb.Error as error:
-        connection.close()
-        raise QueryError(f"{database} cannot be read: {error}", hint="dyknow score makes it anew.") from error
-    return connection
-
-
-def _limited(database: Path, limits: Limits) -> duckdb.DuckDBPyConnection:
-    """Return a connection of its own to nothing yet, which keeps to the limits.
-
-    What does not fit in memory is spilt into a folder that no other connection has; it goes with the connection.
-    """
-    chosen = limits.spill or os.environ.get("DYKNOW_SPILL")
-    if chosen:
-        Path(chosen).mkdir(parents=True, exist_ok=True)
-    spill = Path(chosen or database.parent) / f".{database.name}-spill-{secrets.token_hex(4)}"
-    connection = duckdb.connect()
-    try:
-        connection.execute(f"SET memory_limit = '{limits.memory.replace(chr(39), chr(39) * 2)}'")
-    except duckdb.Error as error:
-        connection.close()
-        raise UsageError(f"{limits.memory!r} is no amount of memory.", hint="Write it as 4GB, or 50%.") from error
-    connection.execute(f"SET temp_directory = '{_quoted(spill)}'")
-    return connection
-
-
-def query_readonly(database: Path, statement: str, parameters: Mapping[str, Any] | None = None) -> Table:
-    """Run one SQL statement that can neither write, nor reach files or the network.
-
-    Raises:
-        QueryError: the statement is malformed, or tries what it must not; or there is no such file.
-    """
-    with open_readonly(database) as connection:
-        return run_sql(connection, statement, parameters)
-
-
-def open_readonly(database: Path, limits: Limits = Limits()) -> duckdb.DuckDBPyConnection:  # noqa: B008 -- a constant
-    """Return a connection whose statements can neither write, nor reach files, the network or Python's variables.
-
-    Nor do they spill: a statement could write to whatever folder DuckDB may spill to.
-
-    Raises:
-        QueryError: there is no such file, or it is no results file.
-        UsageError: a limit is no amount of memory.
-    """
-    connection = open_results(database, limits)
-    for setting in _SANDBOX:
-        connection.execute(setting)
-    return connection
-
-
-_TABLES: Final = "dyknow sql 'SHOW ALL TABLES' lists tables and columns."
-
-
-def run_sql(
-    connection: duckdb.DuckDBPyConnection, statement: str, parameters: Mapping[str, Any] | None = None
-) -> Table:
-    """Run a statement and return its rows.
-
-    Raises:
-        QueryError: DuckDB refused it.
-    """
-    try:
-        cursor = connection.execute(statement, parameters) if parameters else connection.execute(statement)
-        if cursor is None:  # DuckDB's answer to a text without a statement
-            raise QueryError("There is no statement.", hint=_TABLES)
-        columns = tuple(column[0] for column in cursor.description or ())
-        return Table(columns, cursor.fetchall() if columns else [])
-    except duckdb.Error as error:
-        raise refused(error) from error
-
-
-def refused(error: duckdb.Error) -> QueryError:
-    """Return what DuckDB says of a statement as an error of ours."""
-    message = str(error).removeprefix("Invalid Input Error: ").strip()
-    judged = message.startswith("The judge ")  # what the macros say of a judge who cannot tell
-    return QueryError(message, hint="dyknow judge list tells who has judged what." if judged else _TABLES)
 
 
 # What the file is made of
@@ -288,8 +173,8 @@ def _make(
     """Make the file beside and rename it; two makers at once each make their own, and the last one stays."""
     with _beside(database) as folder:
         beside = Path(folder) / "results.duckdb"
-        with _limited(database, limits) as connection:
-            connection.execute(f"ATTACH '{_quoted(beside)}' AS made (STORAGE_VERSION '{_STORAGE}')")
+        with limited(database, limits) as connection:
+            connection.execute(f"ATTACH '{quoted(beside)}' AS made (STORAGE_VERSION '{_STORAGE}')")
             old = _attach_old(connection, database)
             connection.execute("USE made")
             maker = _Maker(connection, Path(folder), old, progress)
@@ -315,17 +200,13 @@ def _unwritable(database: Path, error: OSError) -> RunError:
     return RunError(f"{database} cannot be written: {error.strerror}.", hint="--database names another place for it.")
 
 
-def _quoted(path: Path) -> str:
-    return str(path).replace("'", "''")
-
-
 def _attach_old(connection: duckdb.DuckDBPyConnection, database: Path) -> dict[str, str]:
     """Attach the file that is to be replaced, if its tables are the same, and return what it was made of."""
     meta = _meta(database)
     if meta.get("schema") != sha256(query("dyknow/schema.sql").encode()):
         return {}
     try:
-        connection.execute(f"ATTACH '{_quoted(database)}' AS old (READ_ONLY)")
+        connection.execute(f"ATTACH '{quoted(database)}' AS old (READ_ONLY)")
     except duckdb.Error:
         return {}
     return meta

@@ -14,7 +14,8 @@ import duckdb
 
 from dyknow import catalogue, sparksql
 from dyknow.parts import parts
-from dyknow.results import TABLES, run_sql
+from dyknow.results import TABLES
+from dyknow.resultsfile import run_sql
 from kg.errors import DataError, UsageError
 from kg.resources import query
 

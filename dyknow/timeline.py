@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 import duckdb
 
 from dyknow.parts import parts
-from dyknow.results import run_sql
+from dyknow.resultsfile import run_sql
 from kg.answers import BEFORE_ALL_DAYS
 from kg.dates import Day, join_day, split_day
 from kg.errors import QueryError

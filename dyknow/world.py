@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import duckdb
 
-from dyknow.results import refused
+from dyknow.resultsfile import refused
 from dyknow.timeline import Base, as_date, as_day, base
 from kg.dates import Day
 from kg.resources import query

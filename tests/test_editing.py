@@ -7,7 +7,7 @@ import duckdb
 import orjson
 import pytest
 
-from dyknow import analysis, editing, results
+from dyknow import analysis, editing, results, resultsfile
 from dyknow.align.base import EditRequest, Operation, Wording
 from dyknow.editing import edit_curve, edit_scores, write_edits
 from dyknow.prompts import Span
@@ -98,7 +98,7 @@ def connection(
 
 
 def test_edits_are_rows_in_their_order(connection: duckdb.DuckDBPyConnection) -> None:
-    rows = results.run_sql(connection, "FROM edits WHERE run = 'edited' ORDER BY position").rows
+    rows = resultsfile.run_sql(connection, "FROM edits WHERE run = 'edited' ORDER BY position").rows
     assert [row[1:4] for row in rows] == [
         ("Q36/P6", "countries", 0),
         ("Q38/P6", "countries", 1),
@@ -108,7 +108,7 @@ def test_edits_are_rows_in_their_order(connection: duckdb.DuckDBPyConnection) ->
         "delete", "Q11571/P54#1", ["Q11571/P54#2", "Q11571/P54#3"], "unknown", None, "before", "Q1",
     )  # fmt: skip
     columns = "method, edit_mode, edit_preset, base_run, edit_count, edits_of, edit_seed"
-    [run, base] = results.run_sql(
+    [run, base] = resultsfile.run_sql(
         connection, f"SELECT {columns} FROM runs WHERE run IN ('edited', 'base') ORDER BY run DESC"
     ).rows
     assert run == ("rome", "sequential", "paper", "base", 3, 3, 7)
@@ -167,7 +167,7 @@ def test_a_fact_edited_twice_and_a_damaged_line_are_refused(
 
 def test_the_rows_are_the_macros_columns(connection: duckdb.DuckDBPyConnection) -> None:
     for macro, row in (("edit_scores", editing.EditScore), ("edit_curve", editing.CurvePoint)):
-        columns = results.run_sql(connection, f"FROM {macro}('{DAY}')").columns
+        columns = resultsfile.run_sql(connection, f"FROM {macro}('{DAY}')").columns
         assert [{"of_edits": "of"}.get(column, column) for column in columns] == list(row._fields)
 
 

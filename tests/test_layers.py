@@ -58,6 +58,7 @@ ORDER = (
     "dyknow.matching",
     "dyknow.rows",
     "dyknow.digests",
+    "dyknow.resultsfile",
     "dyknow.results",
     "dyknow.parts",
     "dyknow.catalogue",

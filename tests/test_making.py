@@ -9,11 +9,11 @@ import duckdb
 import orjson
 import pytest
 
-from dyknow import digests, results
+from dyknow import digests, results, resultsfile
 from dyknow.digests import run_digest
 from dyknow.journal import RunInfo, content, read_run, whole_runs
 from dyknow.rows import response_rows
-from kg.errors import UsageError
+from kg.errors import QueryError, UsageError
 from tests.journals import FACTS
 
 STATUS = ("ok", "ok", "refused", "error")
@@ -83,7 +83,7 @@ def test_the_lines_that_count_are_found_whatever_the_parts(
 
 
 def test_what_is_asked_keeps_to_the_limits_and_spills_beside(runs: Path, tmp_path: Path) -> None:
-    limits = results.Limits("64MB", tmp_path / "spill")
+    limits = resultsfile.Limits("64MB", tmp_path / "spill")
     with results.connect(runs, [], tmp_path / "results.duckdb", limits=limits) as connection:
         sorting = (
             "SELECT max(text) FROM (SELECT sha256(CAST(n AS VARCHAR)) AS text FROM range(1500000) AS _(n) ORDER BY 1"
@@ -96,15 +96,26 @@ def test_what_is_asked_keeps_to_the_limits_and_spills_beside(runs: Path, tmp_pat
     assert list((tmp_path / "spill").iterdir()) == []
 
 
-@pytest.mark.parametrize("memory", ["much", "'; DROP TABLE x; --"])
+def test_too_little_memory_is_said_with_the_way_out(runs: Path, tmp_path: Path) -> None:
+    database = tmp_path / "results.duckdb"
+    results.connect(runs, [], database).close()
+    with (
+        pytest.raises((UsageError, QueryError)) as raised,
+        resultsfile.open_results(database, resultsfile.Limits("1KB", tmp_path / "none")) as connection,
+    ):
+        resultsfile.run_sql(connection, "SELECT count(DISTINCT a.range) FROM range(50000000) a")
+    assert "--memory-limit" in (raised.value.hint or "")
+
+
+@pytest.mark.parametrize("memory", ["much", "'; DROP TABLE x; --", "-1GB", "0%", "101%", "4"])
 def test_what_is_no_amount_of_memory(memory: str, runs: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is no amount of memory"):
-        results.connect(runs, [], tmp_path / "results.duckdb", limits=results.Limits(memory))
+        results.connect(runs, [], tmp_path / "results.duckdb", limits=resultsfile.Limits(memory))
 
 
 def test_two_connections_do_not_share_what_they_spill(runs: Path, tmp_path: Path) -> None:
     path = tmp_path / "results.duckdb"
-    with results.connect(runs, [], path) as one, results.open_results(path) as other:
+    with results.connect(runs, [], path) as one, resultsfile.open_results(path) as other:
         assert spill_of(one) != spill_of(other)
 
 

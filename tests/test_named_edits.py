@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dyknow import named_edits, results
+from dyknow import named_edits, results, resultsfile
 from dyknow.editing import edit_curve, edit_scores, write_edits
 from kg.errors import DataError, RunError
 from kg.snapshot import Snapshot, find_snapshots
@@ -67,16 +67,16 @@ def test_what_was_exported_is_imported_again(runs: Path, tmp_path: Path, databas
         assert named_edits.write(connection, tmp_path / "out") == 12
         before = [
             edit_scores(connection, DAY, judge="match"),
-            results.run_sql(connection, "FROM edits ORDER BY ALL").rows,
+            resultsfile.run_sql(connection, "FROM edits ORDER BY ALL").rows,
         ]
     named_edits.import_edits(tmp_path / "out", tmp_path / "again")
     assert {path.name for path in (tmp_path / "again").iterdir()} == {"edited", "edited-1"}
     with results.connect(tmp_path / "again", chosen(), database) as connection:
         assert before == [
             edit_scores(connection, DAY, judge="match"),
-            results.run_sql(connection, "FROM edits ORDER BY ALL").rows,
+            resultsfile.run_sql(connection, "FROM edits ORDER BY ALL").rows,
         ]
-        labels = results.run_sql(connection, "SELECT run, question, verdict FROM judgments ORDER BY ALL").rows
+        labels = resultsfile.run_sql(connection, "SELECT run, question, verdict FROM judgments ORDER BY ALL").rows
     assert labels == [("edited", "Q36/P6#1", "up-to-date"), ("edited", "Q38/P6#3", "outdated")]
 
 

@@ -72,6 +72,22 @@ def test_what_a_series_cannot_take_stays_a_folder(folder: Path) -> None:
     assert call(folder, "take", "examples/facts.csv", "--source", "table", "--date", DATES[2]).exit_code == 1
 
 
+def test_what_would_be_lost_stays(folder: Path) -> None:
+    assert call(folder, "pack", "--keep").exit_code == 0
+    (folder / DATES[0] / "notes.txt").write_text("mine", encoding="utf-8")
+    done = call(folder, "pack", DATES[0])
+    assert (done.exit_code, "also holds notes.txt" in done.stderr) == (1, True), done.output
+    assert (folder / DATES[0] / "notes.txt").read_text(encoding="utf-8") == "mine"
+    statements = folder / DATES[1] / "statements.nt.gz"
+    statements.write_bytes(statements.read_bytes()[:100])
+    done = call(folder, "pack", DATES[1])
+    assert (done.exit_code, str(statements) in done.stderr) == (1, True), done.output
+    assert statements.stat().st_size == 100
+    done = call(folder, "unpack")
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert f"Left alone, for a folder is there: {', '.join(DATES)}." in done.stderr
+
+
 MISUSED = [
     ("pack", "2024-04-30", "There is no snapshot '2024-04-30'."),
     ("pack", SHIPPED[0], "is no folder to pack"),

@@ -11,7 +11,7 @@ from typing import Any, Final
 import duckdb
 import pytest
 
-from dyknow import results
+from dyknow import results, resultsfile
 from dyknow.editing import edit_curve, edit_scores
 from dyknow.published import import_published
 from dyknow.published_edits import import_edits
@@ -266,7 +266,7 @@ def test_labels_of_the_curve_are_its_answer_sheets(handed: Path, connection: duc
     counted = sum(len(re.findall('"(?:correct|outdated|irrelevant)"', text)) for text in sheets)
     assert counted > 3000
     statement = "SELECT count(*) FROM judgments WHERE run LIKE '%-percent'"
-    assert results.run_sql(connection, statement).rows == [(counted,)]
+    assert resultsfile.run_sql(connection, statement).rows == [(counted,)]
 
 
 # What docs/findings.md says of them
@@ -319,7 +319,7 @@ def counts(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
     """Yield what the section says in words, its numbers computed anew."""
 
     def one(statement: str) -> tuple[Any, ...]:
-        return results.run_sql(connection, statement).rows[0]
+        return resultsfile.run_sql(connection, statement).rows[0]
 
     published = f"verdicts('{DAY}', judge := 'published')"
     of_edits = "FROM responses AS r JOIN edits AS e ON e.run = r.run AND e.fact = r.fact"
@@ -368,7 +368,7 @@ def matcher_counts(connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
     """Yield what the section says of our matcher in words."""
 
     def one(statement: str) -> tuple[Any, ...]:
-        return results.run_sql(connection, statement).rows[0]
+        return resultsfile.run_sql(connection, statement).rows[0]
 
     published = f"verdicts('{DAY}', judge := 'published')"
     both = f"{published} AS p JOIN verdicts('{DAY}') AS m ON m.run = p.run AND m.question = p.question"

@@ -19,11 +19,11 @@ import duckdb
 import pytest
 from click.testing import CliRunner, Result
 
-from dyknow import catalogue, results
+from dyknow import catalogue, results, resultsfile
 from dyknow.cli import cli
 from dyknow.commands.querying import _complete, _interruptible
 from dyknow.fitting import fit, render
-from dyknow.results import Table
+from dyknow.resultsfile import Table
 from kg.errors import QueryError
 
 REPO = Path(__file__).resolve().parents[1]
@@ -59,7 +59,7 @@ def test_the_page_shows_every_table_view_macro_and_example() -> None:
 
 @pytest.mark.parametrize("statement", SHOWN, ids=[text.splitlines()[0][:60] for text in SHOWN])
 def test_every_example_of_the_page_runs_and_finds_something(small: Path, statement: str) -> None:
-    assert results.query_readonly(small / "results.duckdb", statement).rows
+    assert resultsfile.query_readonly(small / "results.duckdb", statement).rows
 
 
 def test_an_old_client_runs_every_example(small: Path) -> None:
@@ -73,7 +73,7 @@ def test_an_old_client_runs_every_example(small: Path) -> None:
     words = [str(python), "-c", code, str(small / "results.duckdb")]
     done = subprocess.run(words, input=json.dumps(SHOWN), capture_output=True, text=True, check=False)
     assert done.stderr == ""
-    ours = [len(results.query_readonly(small / "results.duckdb", one).rows) for one in SHOWN]
+    ours = [len(resultsfile.query_readonly(small / "results.duckdb", one).rows) for one in SHOWN]
     assert json.loads(done.stdout.splitlines()[-1]) == ours
 
 
@@ -81,7 +81,7 @@ def test_views_by_a_second_route(small: Path) -> None:
     """Reads the stored tables one by one and joins in Python."""
 
     def rows(statement: str) -> list[tuple[Any, ...]]:
-        return results.query_readonly(small / "results.duckdb", statement).rows
+        return resultsfile.query_readonly(small / "results.duckdb", statement).rows
 
     snapshot, newest = max(rows("SELECT snapshot, day FROM snapshots"))  # names are dates
     labels = {row[:3]: row[3] for row in rows("SELECT snapshot, fact, entity, label FROM labels")}
@@ -273,11 +273,11 @@ def test_a_statement_reaches_nothing_outside(small: Path, tmp_path: Path, statem
     with duckdb.connect(str(tmp_path / "other.duckdb")) as connection:
         connection.execute("CREATE TABLE t AS SELECT 1 AS x")
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    with results.open_readonly(small / "results.duckdb") as connection:
+    with resultsfile.open_readonly(small / "results.duckdb") as connection:
         for _ in range(2):  # nor does a first attempt open a way for the second
             with pytest.raises(QueryError):
-                results.run_sql(connection, statement.format(folder=tmp_path))
-        assert results.run_sql(connection, "SELECT count(*) FROM runs").rows == [(5,)]
+                resultsfile.run_sql(connection, statement.format(folder=tmp_path))
+        assert resultsfile.run_sql(connection, "SELECT count(*) FROM runs").rows == [(5,)]
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
@@ -358,11 +358,11 @@ def heeded() -> Iterator[None]:
 @pytest.mark.usefixtures("heeded")
 def test_ctrl_c_just_before_a_statement_begins_stops_it(monkeypatch: pytest.MonkeyPatch) -> None:
     run_sql, long = (
-        results.run_sql,
+        resultsfile.run_sql,
         "SELECT count(*) FROM range(10000000) a, range(100000) b WHERE a.range * b.range = 3",
     )
 
-    def interrupted(*words: Any) -> results.Table:  # noqa: ANN401
+    def interrupted(*words: Any) -> resultsfile.Table:  # noqa: ANN401
         os.kill(os.getpid(), signal.SIGINT)
         return run_sql(*words)
 
@@ -371,7 +371,7 @@ def test_ctrl_c_just_before_a_statement_begins_stops_it(monkeypatch: pytest.Monk
         late.start()
         for _ in range(5):
             with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-                patch.setattr(results, "run_sql", interrupted)
+                patch.setattr(resultsfile, "run_sql", interrupted)
                 _interruptible(connection, long, {})  # it would run for hours
             assert _interruptible(connection, "SELECT 42", {}).rows == [(42,)]
         late.cancel()

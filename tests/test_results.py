@@ -14,7 +14,7 @@ import duckdb
 import orjson
 import pytest
 
-from dyknow import matching, results, tablefiles
+from dyknow import matching, results, resultsfile, tablefiles
 from dyknow.beliefs import find_holders
 from dyknow.benchmark import load
 from dyknow.match import Match, match
@@ -300,7 +300,7 @@ def test_readers_are_not_locked_out_by_a_maker(snapshots: list[Snapshot], seeded
         for maker in makers:
             maker.join()
         assert reader.execute("SELECT count(*) FROM runs").fetchone() == (1,)  # its own file, whole
-    assert results.query_readonly(path, "SELECT count(*) FROM runs").rows == [(2,)]
+    assert resultsfile.query_readonly(path, "SELECT count(*) FROM runs").rows == [(2,)]
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
 
 
@@ -313,7 +313,7 @@ def test_a_connection_still_open_does_not_hide_the_new_file(
         write_run(runs, "gamma", {"Q38/P6#1": "Giuseppe Conte"})
         with results.connect(runs, snapshots, path) as second:
             assert second.execute("SELECT count(*) FROM runs").fetchone() == (2,)
-        assert results.query_readonly(path, "SELECT count(*) FROM runs").rows == [(2,)]
+        assert resultsfile.query_readonly(path, "SELECT count(*) FROM runs").rows == [(2,)]
         assert first.execute("SELECT count(*) FROM runs").fetchone() == (1,)
 
 
@@ -381,23 +381,23 @@ def test_a_fact_asked_once_has_nothing_to_agree_with(snapshots: list[Snapshot], 
 )
 def test_sql_cannot_write_nor_leave_the_file(database: Path, tmp_path: Path, statement: str) -> None:
     with pytest.raises(QueryError):
-        results.query_readonly(database, statement.format(folder=tmp_path))
+        resultsfile.query_readonly(database, statement.format(folder=tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("statement", ["", " ; ", "-- a remark"])
 def test_sql_without_a_statement_is_refused(database: Path, statement: str) -> None:
     with pytest.raises(QueryError, match="no statement"):
-        results.query_readonly(database, statement)
+        resultsfile.query_readonly(database, statement)
 
 
 def test_sql_on_a_missing_or_broken_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(QueryError, match="cannot be read"):
-        results.query_readonly(tmp_path / "absent.duckdb", "SELECT 1")
+        resultsfile.query_readonly(tmp_path / "absent.duckdb", "SELECT 1")
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "broken.duckdb").write_bytes(b"not a database" * 1000)
     with pytest.raises(QueryError, match="cannot be read"):
-        results.query_readonly(tmp_path / "broken.duckdb", "SELECT 1")
+        resultsfile.query_readonly(tmp_path / "broken.duckdb", "SELECT 1")
 
 
 def test_a_broken_file_is_made_anew(
@@ -416,7 +416,7 @@ def test_a_place_that_cannot_be_written_is_named(runs: Path, snapshots: list[Sna
 
 
 def test_sql_reads(database: Path) -> None:
-    table = results.query_readonly(
+    table = resultsfile.query_readonly(
         database, "SELECT run, n FROM table1(DATE '2023-12-18') WHERE domain = 'all' ORDER BY run"
     )
     assert (table.columns, table.rows) == (("run", "n"), [("alpha", 3), ("beta", 3)])

@@ -16,20 +16,7 @@ from dyknow.cli import cli
 from dyknow.journal import JOURNAL, read_run, responses
 from dyknow.verify import verify
 from kg.errors import RunError
-
-BENCH = """
-name = "two"
-[[group]]
-name = "g"
-domain = "countries"
-facts = [
-  { subject = "Italy", entity = "Q38", property = "P6" },
-  { subject = "Italy", entity = "Q38", property = "P35", mention = "Italia" },
-]
-[group.phrasings]
-1 = "{subject} is led by"
-2 = "Head of {subject}:"
-"""
+from tests.test_runs import BENCH
 
 
 @pytest.fixture(autouse=True)

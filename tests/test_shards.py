@@ -167,7 +167,8 @@ def test_the_parts_merged_are_the_whole(here: Path) -> None:
 
 def test_a_merged_run_goes_on_like_another(here: Path) -> None:
     parts(1, 2, 3)
-    call("runs", "merge", "r.1-of-3", "r.2-of-3", "r.3-of-3")
+    merged = call("runs", "merge", "r.1-of-3", "r.2-of-3", "r.3-of-3")
+    assert "1 questions have no answer but an error: dyknow runs resume r" in merged.stderr
     assert read_run(here / "runs" / "r").state == "with errors"
     assert call("runs", "resume", "r").exit_code == 1  # the script fails once more
     [error] = [row for row in responses(here / "runs" / "r") if row["status"] == "error"]

@@ -15,7 +15,7 @@ import orjson
 from dyknow.align.base import EditRequest, Operation, Wording
 from dyknow.benchmark import Benchmark, Question
 from dyknow.prompts import Span
-from dyknow.results import run_sql
+from dyknow.resultsfile import run_sql
 from kg.answers import AnswerSet
 from kg.errors import DataError, UsageError
 from kg.resources import query

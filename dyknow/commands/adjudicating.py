@@ -10,7 +10,7 @@ from typing import Any
 import click
 import duckdb
 
-from dyknow import adjudication, doubts, results
+from dyknow import adjudication, doubts, resultsfile
 from dyknow import judges as judges_
 from dyknow.adjudication import Judgment, judge_name
 from dyknow.commands import form as forms
@@ -76,7 +76,7 @@ def list_judges(names: tuple[str, ...], form: Format, places: Places) -> None:
     """
     chosen = known_runs(places, names)
     with results_of(places) as connection:
-        rows = results.run_sql(connection, query("dyknow/judges.sql")).rows
+        rows = resultsfile.run_sql(connection, query("dyknow/judges.sql")).rows
     kept = [row for row in rows if chosen is None or row[0] in chosen]
     columns = ("run", "judge", "named", "verdicts", "open", "day", "latest")
     show(Listing(columns, [(*row[:5], _days(row[2], row[5]), row[6]) for row in kept]), form)
@@ -206,7 +206,7 @@ def import_judgments(file: Path, name: str, as_of: int | None, by: str | None, l
     if not file.is_file():
         raise UsageError(f"There is no file {file}.", hint="Make one: dyknow judge export --out FILE")
     with results_of(places) as connection:
-        rows = results.run_sql(connection, "SELECT run, question, sample, text FROM responses").rows
+        rows = resultsfile.run_sql(connection, "SELECT run, question, sample, text FROM responses").rows
         known = {(run, question, sample): text for run, question, sample, text in rows}
         day = None if as_of is None else format_day(as_of)
         found = adjudication.read_judgments(file, known, doubts.holders(connection), day, by, lenient=lenient)
@@ -261,11 +261,11 @@ def judge_agreement(
     if len(set(named)) < len(named):
         raise UsageError(f"The judge {named[0]} agrees with itself.", hint="Name two: match published")
     with results_of(places) as connection:
-        snapshot = results.run_sql(
+        snapshot = resultsfile.run_sql(
             connection, "SELECT any_value(snapshot) FROM moments($day, known_at := $known_at)", _moment(day, known_at)
         ).rows[0][0]
         read = {name: judges_.readings_of(connection, name, day, known_at, chosen) for name in named}
-        known = results.run_sql(connection, query("dyknow/entities.sql")).rows
+        known = resultsfile.run_sql(connection, query("dyknow/entities.sql")).rows
     note(f"As of {day}, snapshot {snapshot}: {', '.join(named)}{f' against {sides[0]}' if is_file else ''}.")
     if len(named) > 2:
         show_pairs({name: readings for name, (readings, _) in read.items()}, form)
@@ -365,4 +365,4 @@ def safe_name(name: str) -> str:
 
 
 def _judges(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    return [str(row[0]) for row in results.run_sql(connection, "SELECT DISTINCT judge FROM judgments").rows]
+    return [str(row[0]) for row in resultsfile.run_sql(connection, "SELECT DISTINCT judge FROM judgments").rows]

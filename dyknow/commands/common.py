@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from dyknow.analysis import RELEASE
-from dyknow.results import Limits
+from dyknow.resultsfile import Limits
 from dyknow.tables import WIDTH, Format, Listing
 from kg.dates import Day, format_day, parse_day
 from kg.errors import DyknowError, SnapshotError, UsageError

@@ -8,7 +8,7 @@ import click
 import orjson
 
 from dyknow import benchmark as benchmarks
-from dyknow import exports, named, named_edits, outputs, published, published_edits, results
+from dyknow import exports, named, named_edits, outputs, published, published_edits, results, resultsfile
 from dyknow.commands.asking import find_run
 from dyknow.commands.common import (
     Group,
@@ -263,7 +263,7 @@ def export_named(file: Path, wanted: tuple[str, ...], places: Places) -> None:
     for name in wanted:
         find_run(name, places.runs)
     with results.connect(places.runs, places.find(), places.database, note, places.limits) as connection:
-        table = results.run_sql(connection, query("dyknow/named.sql"))
+        table = resultsfile.run_sql(connection, query("dyknow/named.sql"))
     rows = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
     count = named.write((row for row in rows if not wanted or row["run"] in wanted), file)
     if not count:

@@ -6,7 +6,7 @@ from typing import Any
 import click
 import duckdb
 
-from dyknow import analysis, results
+from dyknow import analysis, results, resultsfile
 from dyknow.analysis import RELEASE, Explanation, Moment
 from dyknow.commands.common import (
     Places,
@@ -190,7 +190,7 @@ def _note_unjudged(
         "SELECT run, verdict = 'unjudged', count(*) FROM verdicts($as_of, known_at := $known_at, judge := $judge)"
         " WHERE counted GROUP BY ALL"
     )
-    rows = results.run_sql(connection, statement, {"as_of": as_of, "known_at": known_at, "judge": judge}).rows
+    rows = resultsfile.run_sql(connection, statement, {"as_of": as_of, "known_at": known_at, "judge": judge}).rows
     judged = {run for run, is_open, _ in rows if not is_open}
     kept = [row for row in rows if row[0] in judged and (chosen is None or row[0] in chosen)]
     left, total = sum(count for _, is_open, count in kept if is_open), sum(count for *_, count in kept)
@@ -216,7 +216,7 @@ def _note_releases(
         known = f"{one.day}, the last day of the year, for no day is known" if one.known == "year" else one.day
         note(f"{one.run}: {known} ({one.source}); snapshot {one.snapshot}.")
     named = {one.run for one in found}
-    every = chosen or [str(run) for (run,) in results.run_sql(connection, "SELECT run FROM runs ORDER BY run").rows]
+    every = chosen or [str(run) for (run,) in resultsfile.run_sql(connection, "SELECT run FROM runs ORDER BY run").rows]
     if missing := [run for run in every if run not in named]:
         note(f"Left out, for nothing says when their models came out: {', '.join(missing)}.")
     return found

@@ -95,6 +95,9 @@ def unpack(names: tuple[str, ...], target: Path | None, places: Places) -> None:
             raise UsageError(f"The series has no snapshot {name!r}.", hint="See: dyknow snapshot list")
     folder = target or places.snapshots
     chosen = [found[name] for name in dict.fromkeys(names)] or [one for one in series if not (folder / one.id).exists()]
+    left = [one.id for one in series if one not in chosen]
+    if left and not names:
+        note(f"Left alone, for a folder is there: {', '.join(left)}. Whether it is whole: dyknow snapshot verify")
     meter = StepMeter()
     for number, one in enumerate(chosen, 1):
         emit(f"{snapshot.unpack(one, folder).path}\n")

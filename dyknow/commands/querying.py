@@ -11,10 +11,11 @@ from typing import Any, Final
 import click
 import duckdb
 
-from dyknow import catalogue, results
+from dyknow import catalogue, resultsfile
 from dyknow.commands.common import Places, colour, command, emit, example, format_option, nearest, note, places
 from dyknow.commands.judging import results_of
 from dyknow.fitting import ROWS, fit, render
+from dyknow.resultsfile import Table
 from dyknow.tables import WIDTH, Format
 from kg.errors import DataError, DyknowError, QueryError, UsageError
 from kg.store import cache_folder
@@ -83,7 +84,7 @@ def sql(
     values = _values(given)
     text = _text(statement, file)
     results_of(places).close()
-    with results.open_readonly(places.database, places.limits) as connection:
+    with resultsfile.open_readonly(places.database, places.limits) as connection:
         session = _Session(connection, values, form, every, wide)
         if text is None:
             if not session.converse():
@@ -166,7 +167,7 @@ class _Session:
                 emit("\n")
             self._show(table)
 
-    def _show(self, table: results.Table) -> None:
+    def _show(self, table: Table) -> None:
         if self._form != "table":
             emit(render(table, self._form))
             return
@@ -232,8 +233,8 @@ def _statements(connection: duckdb.DuckDBPyConnection, text: str) -> list[duckdb
     return found
 
 
-def _interruptible(connection: duckdb.DuckDBPyConnection, statement: str, values: Mapping[str, str]) -> results.Table:
-    """Run a statement as ``results.run_sql`` does, and stop it at once on Ctrl-C.
+def _interruptible(connection: duckdb.DuckDBPyConnection, statement: str, values: Mapping[str, str]) -> Table:
+    """Run a statement as ``resultsfile.run_sql`` does, and stop it at once on Ctrl-C.
 
     DuckDB itself looks for Ctrl-C between its tasks only, and one of them may last minutes.
 
@@ -241,14 +242,14 @@ def _interruptible(connection: duckdb.DuckDBPyConnection, statement: str, values
         QueryError: DuckDB refused it.
         KeyboardInterrupt: it was stopped; the connection can be used on.
     """
-    outcome: list[results.Table | Exception] = []
+    outcome: list[Table | Exception] = []
     begun, done, unwanted = threading.Event(), threading.Event(), threading.Event()
 
     def work() -> None:
         begun.set()
         try:
             if not unwanted.is_set():
-                outcome.append(results.run_sql(connection, statement, values))
+                outcome.append(resultsfile.run_sql(connection, statement, values))
         except Exception as error:  # noqa: BLE001 -- raised again below
             outcome.append(error)
         finally:
@@ -390,5 +391,5 @@ def _described(name: str) -> str:
         hint = nearest(name, catalogue.names(), "dyknow sql .tables")
         raise UsageError(f"There is no {name!r} to describe.", hint=hint)
     rows: list[tuple[Any, ...]] = [column[1:] for column in catalogue.columns() if column[0] == name]
-    fitted = fit(results.Table(("column", "type", "what it says"), rows), None, None)
+    fitted = fit(Table(("column", "type", "what it says"), rows), None, None)
     return f"{name}: {about[name]}\n\n{fitted.text}"

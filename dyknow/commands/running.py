@@ -266,6 +266,8 @@ def merge(names: tuple[str, ...], partial: bool, run_id: str | None, places: Pla
         note(words)
     made = "from" if done.written else "there already, from"
     note(f"Run {done.run.id}: {done.run.info['answered']} answers, {made} {len(parts)} parts.")
+    if done.run.info["errors"]:
+        note(f"{done.run.info['errors']} questions have no answer but an error: dyknow runs resume {done.run.id}")
     emit(f"{done.run.path}\n")
 
 

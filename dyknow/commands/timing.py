@@ -23,7 +23,7 @@ from dyknow.commands.common import (
     show,
 )
 from dyknow.commands.judging import known_runs, results_of
-from dyknow.results import run_sql
+from dyknow.resultsfile import run_sql
 from dyknow.tables import Format, as_json, domains_of
 from dyknow.timetables import (
     About,

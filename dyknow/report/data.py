@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import duckdb
 
 from dyknow.analysis import Mass, whole_runs
-from dyknow.results import run_sql
+from dyknow.resultsfile import run_sql
 from dyknow.tables import DOMAINS
 from dyknow.titles import titles
 from kg.dates import Day

@@ -12,7 +12,7 @@ from dyknow.report import data as shown
 from dyknow.report.data import Data, Known, Model, Rows, Source, Spread
 from dyknow.report.days import iso, stops
 from dyknow.report.rates import Figures, figures
-from dyknow.results import run_sql
+from dyknow.resultsfile import run_sql
 from kg.errors import QueryError, UsageError
 from kg.resources import query
 

@@ -410,10 +410,16 @@ def drop(snapshot: Snapshot, packed: Packed) -> None:
     """Take away the folder of a snapshot that a series has too.
 
     Raises:
-        SnapshotError: they are two different ones.
+        SnapshotError: they are two different ones, the folder's is damaged, or it holds other files, too.
     """
     if isinstance(snapshot, Packed) or snapshot.digest != packed.digest:
         raise SnapshotError(f"{packed.path} does not hold {snapshot.path}.", hint="Nothing was taken away.")
+    foreign = sorted({path.name for path in snapshot.path.iterdir()} - {_STATEMENTS, manifests.NAME})
+    if foreign:
+        hint = "It is packed, and its folder stays. Move that file away, or leave folders with --keep."
+        raise SnapshotError(f"{snapshot.path} also holds {foreign[0]}, which is no part of a snapshot.", hint=hint)
+    for _ in snapshot.blocks():  # raises where they are not what the manifest names
+        pass
     aside = snapshot.path.with_name(f".{snapshot.id}-packed")
     snapshot.path.rename(aside)  # at once, so that nobody meets half a folder
     shutil.rmtree(aside)
