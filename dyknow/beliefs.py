@@ -17,11 +17,11 @@ from dyknow.benchmark import Benchmark, Question
 from dyknow.journal import LIKELIHOODS, RunInfo, read_run
 from dyknow.models.base import Model
 from dyknow.models.likelihood import Likelihoods, Scored, score_all
-from dyknow.run import Clock, Progress, about, check, opened, planned, stamp, write_questions
+from dyknow.run import Clock, Progress, about, accounted, check, opened, planned, stamp, write_questions
 from dyknow.shards import Shard
 from kg import identity
 from kg.answers import names
-from kg.errors import DyknowError, ModelError, UsageError
+from kg.errors import ModelError, UsageError
 from kg.snapshot import Snapshot
 from kg.store import open_store
 
@@ -137,20 +137,9 @@ class _Scoring:
 
     def run(self, score: _Score, name: str, progress: Callable[[Progress], None]) -> None:
         """Score what is pending; whatever happens, run.json says how far it came."""
-        error: str | None = "interrupted"
-        self._save(error)
-        try:
+        self._save("interrupted")
+        with accounted(self._save, name, f"What it scored is in {self._folder}; the same command scores the rest."):
             self._score(score, name, progress)
-            error = None
-        except DyknowError as problem:
-            error = problem.message
-            raise
-        except Exception as problem:
-            error = f"{type(problem).__name__}: {problem}"
-            hint = f"What it scored is in {self._folder}; the same command scores the rest."
-            raise ModelError(f"{name} failed: {error}", hint=hint) from problem
-        finally:
-            self._save(error)
 
     def _score(self, score: _Score, name: str, progress: Callable[[Progress], None]) -> None:
         total, waiting = len(self._questions), {question.id: question for question in self.pending}

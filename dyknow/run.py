@@ -10,6 +10,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -360,11 +361,11 @@ class _Leg:
             self.whole.add(row)
             self.own.add(row)
 
-    def close(self, error: str | None, ended: bool) -> None:
+    def close(self, error: str | None) -> None:
         """Account for this leg and for the whole run."""
         now = stamp(self.clock())
         self.record.update(self.own.record(), ended=now, error=error)
-        self.info["ended"] = now if ended else None
+        self.info["ended"] = None if error else now
         self.save()
 
     def save(self) -> None:
@@ -380,19 +381,34 @@ def _run_leg(leg: _Leg, model: Model, progress: Callable[[Progress], None]) -> N
     if leg.finished():
         return  # nothing to ask: leave every byte as it is
     leg.open()
+    with accounted(leg.close, model.name, f"What it answered is in {leg.folder}; the same command asks the rest."):
+        _ask(leg, model, progress)
+
+
+@contextmanager
+def accounted(close: Callable[[str | None], None], name: str, hint: str) -> Iterator[None]:
+    """Let a model work, and account for it however that ends: by ``close(error)``, None where all went well.
+
+    Args:
+        close: takes what went wrong in a sentence; "interrupted" where the user ended it.
+        name: the model's.
+        hint: the next step after a failure.
+
+    Raises:
+        ModelError: anything went wrong that is no `DyknowError` itself.
+    """
     error: str | None = "interrupted"
     try:
-        _ask(leg, model, progress)
+        yield
         error = None
     except DyknowError as problem:
         error = problem.message
         raise
     except Exception as problem:
         error = f"{type(problem).__name__}: {problem}"
-        hint = f"What it answered is in {leg.folder}; the same command asks the rest."
-        raise ModelError(f"{model.name} failed: {error}", hint=hint) from problem
+        raise ModelError(f"{name} failed: {error}", hint=hint) from problem
     finally:
-        leg.close(error, ended=error is None)
+        close(error)
 
 
 def _ask(leg: _Leg, model: Model, progress: Callable[[Progress], None]) -> None:
