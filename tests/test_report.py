@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 from dyknow import analysis, results
 from dyknow.analysis import Mass
+from dyknow.beliefs import find_holders
 from dyknow.cli import cli
 from dyknow.comparison import flips
 from dyknow.named import import_named
@@ -45,7 +46,7 @@ from kg.errors import UsageError
 from kg.snapshot import find_snapshots
 from tests.browser import Browser
 from tests.browser import found as found_browser
-from tests.journals import write_run
+from tests.journals import write_likelihoods, write_run
 
 PUBLISHED = Path(__file__).parents[1] / "examples" / "published"
 NASTY = "</script><script>alert(1)</script><!-- \u2028 \"&' \x1b[31m\n</td>"
@@ -336,6 +337,28 @@ def test_a_report_is_written_in_every_format(elsewhere: Path) -> None:
     refused = run(cli, [*words, "--figure", "bars"])
     assert refused.exit_code == 2
     assert "--format svg" in refused.output
+
+
+def test_a_run_without_an_answer_is_in_no_rate_and_said_so(elsewhere: Path) -> None:
+    held_by = find_holders(find_snapshots(), {"Q36/P6"})["Q36/P6"]
+    scores = {(one.entity, one.label): (-3.0 - place, 2) for place, one in enumerate(held_by)}
+    write_likelihoods(write_run(elsewhere / "runs", "scored", {}), {"Q36/P6#1": scores})
+    run = CliRunner().invoke
+    words = ["report", "--as-of", "2023-12-12", "--known-at", "2023-12-18"]
+    done = run(cli, words)
+    assert "Without an answer, and so in no rate: Scored 2023.\n" in done.stderr
+    text = (elsewhere / "report.html").read_text(encoding="utf-8")
+    assert [model["run"] for model in held(text)["models"]] == ["one"]
+    assert "in no rate: Scored 2023." in text
+    beliefs = re.search("<section id=beliefs>(.*?)</section>", text, re.DOTALL)
+    assert beliefs
+    assert "Scored 2023" in beliefs[1]
+    heat = re.search("<section id=heatmap>(.*?)</section>", text, re.DOTALL)
+    assert heat
+    assert "Scored" not in heat[1]
+    alone = run(cli, [*words, "--run", "scored"])
+    assert alone.exit_code == 2
+    assert "--table beliefs" in alone.stderr
 
 
 @pytest.mark.slow

@@ -34,6 +34,7 @@ from dyknow.report.drawing import bundle, there
 from dyknow.report.formats import FIGURES, Figure, csv, markdown, picture
 from dyknow.report.gather import gather, tables
 from dyknow.report.page import render
+from dyknow.report.words import unanswered
 from dyknow.tables import (
     Format,
     Shift,
@@ -79,7 +80,13 @@ def judge_runs(
         scores = tuple(analysis.score(connection, day, known_at, rule=rule, runs=runs) for day in days)
         shifts = tuple(_shifts(connection, scores, rule))
         data = gather(connection, _sources(snapshots), days, known_at, rule=rule, runs=runs, records=_records(places))
+    _note_unanswered(data)
     return Judged(tuple(days), scores, shifts, data)
+
+
+def _note_unanswered(data: Data) -> None:
+    if words := unanswered(data):
+        note(words)
 
 
 def _shifts(connection: duckdb.DuckDBPyConnection, scores: Sequence[analysis.Scores], rule: str) -> Iterator[Shift]:
@@ -217,6 +224,7 @@ def report(
             runs=chosen,
             records=_records(places),
         )
+    _note_unanswered(data)
     for path in _written(data, form, figure, output):
         emit(f"{path}\n")
 

@@ -171,6 +171,7 @@ class Data:
     )
     judge: str = "match"
     rule: str = "latest"
+    silent: tuple[Model, ...] = ()  # of runs without an answer: their holders were scored, or nothing was asked yet
     masses: Mapping[str, Sequence[Mass]] = field(default_factory=dict)  # by day
     spreads: tuple[Spread, ...] = ()
     alignment: Rows | None = None

@@ -42,14 +42,16 @@ def gather(
         runs: names of runs; None for all.
         records: what each run says of itself.
 
+    A run without a single answer is shown among the beliefs alone.
+
     Raises:
-        UsageError: there is no such run or snapshot.
+        UsageError: there is no such run or snapshot, or none of the runs has an answer.
         QueryError: the judge did not judge for these days.
     """
     chosen = _snapshots(connection, snapshots, days, known_at)
     spanning = timeline.base(connection, known_at).snapshot
-    models = _models(connection, runs, spanning, records or {}, judge=judge, rule=rule)
-    names = [model.run for model in models]
+    models, silent = _told_apart(_models(connection, runs, spanning, records or {}, judge=judge, rule=rule), connection)
+    names, scored = [model.run for model in models], [model.run for model in (*models, *silent)]
     facts, answers, histories = shown.read(connection, names, chosen, rule)
     every = stops(models, days, [source.id for source in chosen])
     if judge != "match":
@@ -66,7 +68,8 @@ def gather(
         known_at=known_at,
         judge=judge,
         rule=rule,
-        masses={day: found for day in days if (found := _masses(connection, day, known_at, rule, names))},
+        silent=tuple(silent),
+        masses={day: found for day in days if (found := _masses(connection, day, known_at, rule, scored))},
         spreads=_spreads(connection, spanning, judge, names),
         alignment=_alignment(connection, values, runs),
     )
@@ -109,6 +112,21 @@ def _models(
         replace(model, info=records.get(model.run, {}), known=_known(known.get(model.run)))
         for model in found
     ]  # fmt: skip
+
+
+def _told_apart(
+    models: Sequence[Model], connection: duckdb.DuckDBPyConnection
+) -> tuple[list[Model], list[Model]]:  # fmt: skip
+    """Return the models of runs with answers, and those of runs without any."""
+    statement = "SELECT DISTINCT run FROM responses WHERE status <> 'unanswered'"
+    answered = {row[0] for row in run_sql(connection, statement).rows}
+    found = [model for model in models if model.run in answered]
+    if models and not found:
+        raise UsageError(
+            f"No answer is there to report on: {', '.join(model.run for model in models)}.",
+            hint="What holders were scored by likelihood shows: dyknow score --as-of today --table beliefs",
+        )
+    return found, [model for model in models if model.run not in answered]
 
 
 def _known(one: knowledge.KnowledgeDate | None) -> Known | None:

@@ -342,7 +342,7 @@ def _years(data: Data, charted: bool) -> str:
 
 
 def _beliefs(data: Data) -> str:
-    names = {model.run: model.name for model in data.models}
+    names = {model.run: model.name for model in (*data.models, *data.silent)}
     blocks = []
     for day, masses in data.masses.items():
         rows = "".join(
@@ -404,7 +404,7 @@ def _provenance(data: Data) -> str:
         f"{esc(f'Date: {source.known}.' if source.known else '')} <code>{esc(source.digest)}</code></dd>"
         for source in (history.source for history in data.histories)
     ]
-    for model in data.models:
+    for model in (*data.models, *data.silent):
         released = f"Came out {model.released} ({model.release_source})." if model.released else ""
         rows.append(f"<dt>run {esc(model.run)}</dt><dd>{esc(released)} {_record(model.info)}</dd>")
     note = "Verdicts are made of these and nothing else; the same inputs give the same page."

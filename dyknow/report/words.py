@@ -32,8 +32,18 @@ def title(data: Data, figures: Sequence[Figures]) -> str:
 
 
 def sentences(data: Data, figures: Sequence[Figures]) -> list[str]:
-    """Return what a reader should remember: what went out of date, where knowledge ends, how models asked here did."""
-    return [*_stale(data, figures), *_peaks(data, figures), *_asked(data, figures)]
+    """Return what a reader should remember: what went out of date, where knowledge ends, how models asked here did.
+
+    Then who is left out.
+    """
+    left = [words] if (words := unanswered(data)) else []
+    return [*_stale(data, figures), *_peaks(data, figures), *_asked(data, figures), *left]
+
+
+def unanswered(data: Data) -> str:
+    """Return the sentence that names the models without an answer; empty where there is none."""
+    names = ", ".join(model.name for model in data.silent)
+    return f"Without an answer, and so in no rate: {names}." if names else ""
 
 
 def _overall(data: Data, figures: Sequence[Figures], day: str) -> list[Rate]:
