@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from dyknow import journal
+from dyknow import journal, segments
 from dyknow.doubts import Holder, Response
 from dyknow.journal import JUDGMENTS
 from dyknow.judges import LABELS, UNCLEAR, Key, json_lines, label_of
@@ -391,7 +391,7 @@ def writing(run: Path, judge: str) -> Iterator[Path]:
     folder.mkdir(exist_ok=True)
     with journal.locked(folder, f"{judge}.lock", f"The judge {judge} of the run {run.name}"):
         path = folder / f"{judge}.jsonl"
-        journal.cut_torn_line(path)
+        segments.cut_torn_line(path)
         yield path
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from dyknow import journal
+from dyknow import journal, segments
 from dyknow.benchmark import Benchmark, Question
 from dyknow.journal import LIKELIHOODS, RunInfo, read_run
 from dyknow.models.base import Model
@@ -125,7 +125,7 @@ class _Scoring:
         self._clock = clock
         self._questions = questions
         self._holders = holders
-        journal.cut_torn_line(folder / LIKELIHOODS)
+        segments.cut_torn_line(folder / LIKELIHOODS)
         last = {row["question"]: row["holders_digest"] for row in journal.each(folder / LIKELIHOODS, "holders_digest")}
         self._scored = set(last)
         self.pending = [one for one in questions if last.get(one.id) != _digest(holders[one.fact.id])]

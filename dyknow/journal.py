@@ -15,10 +15,8 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from dyknow import segments
-from dyknow.segments import cut_torn_line, sync_folder
+from dyknow.segments import sync_folder
 from kg.errors import RunError
-
-__all__ = ["cut_torn_line"]
 
 RUN_FILE: Final = "run.json"
 JOURNAL: Final = "responses.jsonl"

@@ -333,7 +333,7 @@ class _Leg:
 
     def open(self) -> None:
         """Cut a torn line off the journal, close the account of a killed leg, and begin this one."""
-        journal.cut_torn_line(self.folder / JOURNAL)
+        segments.cut_torn_line(self.folder / JOURNAL)
         if last := self._unclosed():
             last.update(self.killed.record())
         started = stamp(self.clock())
