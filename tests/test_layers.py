@@ -116,6 +116,7 @@ INSIDE = {
         "dumpsplits",
         "dumps",
         "spark",
+        "parquet",
         "fetch",
     ),
     "kg.snapshot": (

@@ -1,6 +1,6 @@
 """How a dump is read, as the options of a command say: by processes on this machine, or by Spark."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ import click
 
 from dyknow.commands.common import note
 from kg.errors import UsageError
-from kg.sources import Row, dumps, spark
+from kg.sources import Source, dumps, parquet, spark
 
 PROCESSES: Final = "processes"
 SPARK: Final = "spark"
@@ -21,8 +21,8 @@ class Engine:
     """What reads, ready to do so."""
 
     reader: dumps.Reader
-    keep: Callable[[Sequence[Row]], None]
-    """Is given the statements once they are there, to write them elsewhere too."""
+    keep: Callable[[Source], None]
+    """Is given what the dump says once it is there, to write it elsewhere too."""
 
 
 @dataclass(frozen=True)
@@ -55,20 +55,20 @@ class Dumping:
         if self.engine == SPARK:
             spark.check()
         if self.parquet is not None:
-            spark.free(self.parquet)
+            parquet.ready(self.parquet)
 
     @contextmanager
     def started(self) -> Iterator[Engine]:
         """Give the engine, which stops with the block."""
         if self.engine != SPARK:
-            yield Engine(dumps.processes(self.workers), lambda rows: None)
+            yield Engine(dumps.processes(self.workers), lambda made: None)
             return
         with spark.session(self.master or spark.LOCAL) as session:
 
-            def keep(rows: Sequence[Row]) -> None:
-                if self.parquet is not None and rows:
-                    spark.write_parquet(session, rows, self.parquet)
-                    note(f"Wrote {len(rows)} statements to {self.parquet}, by property.")
+            def keep(made: Source) -> None:
+                if self.parquet is not None and made.rows:
+                    parquet.write(made, self.parquet)
+                    note(f"Wrote {len(made.rows)} statements and their subjects to {self.parquet}, by property.")
 
             yield Engine(spark.reader(session), keep)
 
@@ -90,7 +90,7 @@ _OPTIONS: Final[tuple[Callable[..., Any], ...]] = (
         "--parquet",
         type=click.Path(path_type=Path),
         metavar="FOLDER",
-        help="With --engine spark: write the statements as Parquet, too, partitioned by property.",
+        help="With --engine spark: write the statements as Parquet, too, partitioned by property, and their subjects.",
     ),
     click.option(
         "--workers", type=click.IntRange(min=1), metavar="N", help="Processes that read a dump. [default: cores]"

@@ -174,7 +174,7 @@ def _dumped(file: Path, day: Day, asked: Asked, how: Dumping) -> Source:
     named = ids(properties, "P"), None if every else wanted(*asked)
     with tempfile.TemporaryDirectory(prefix="dyknow-") as work, how.started() as engine:
         made = from_dump(file, *named, day, Path(work), reader=engine.reader, progress=DumpMeter())
-        engine.keep(made.rows)
+        engine.keep(made)
     return made
 
 

@@ -10,40 +10,41 @@ grow with the dump.
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
 from itertools import count, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from kg.dates import Time
-from kg.errors import DataError, DyknowError, UsageError
-from kg.sources import Row
+from kg.errors import DyknowError
 from kg.sources.dumplines import Found, Wanted
 from kg.sources.dumps import Reader
 from kg.sources.dumpsplits import Answer, Split, answers, joined, splits_of
 from kg.sources.dumptext import Block
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 LOCAL: Final = "local[*]"
 """The master that is this machine with all its cores."""
 
-INSTALL: Final = 'Install it: pip install "dyknow[spark]"'
 _PYSPARK: Final = 4
 _JAVA: Final = 17
 _JAVA_HINT: Final = f"Install Java {_JAVA} or newer (e.g. apt-get install openjdk-17-jre-headless), or set JAVA_HOME."
 _WAVES: Final = 3  # one that is read and two that are computed: no core waits for the slowest task of a wave
-_RECORDS: Final = 1_000_000  # rows of a Parquet file
 _GROUPS: Final = count(1)
+
+
+def install(*packages: str) -> str:
+    """Return the command that gets packages for the Python that runs, however dyknow itself came to it."""
+    return shlex.join((sys.executable, "-m", "pip", "install", *packages))
 
 
 # What Spark needs
@@ -58,11 +59,14 @@ def check() -> None:
     try:
         import pyspark  # noqa: PLC0415 -- a part of the extra
     except ImportError:
-        raise DyknowError("The engine spark needs pyspark, which is not installed.", hint=INSTALL) from None
+        raise DyknowError(
+            "The engine spark needs pyspark, which is not installed.",
+            hint=f"Install it: {install(f'pyspark>={_PYSPARK}')}",
+        ) from None
     if int(pyspark.__version__.partition(".")[0]) < _PYSPARK:
         raise DyknowError(
             f"The engine spark needs pyspark {_PYSPARK} or newer; this is {pyspark.__version__}.",
-            hint='Get it: pip install --upgrade "dyknow[spark]"',
+            hint=f"Get it: {install('--upgrade', f'pyspark>={_PYSPARK}')}",
         )
     version = java_version(_java())
     if version < _JAVA:
@@ -194,78 +198,6 @@ def _result(job: Future[list[Answer]], path: Path) -> list[Answer]:
             raise
         raise DyknowError(
             f"Spark gave up reading {path}: {_first(str(error), type(error).__name__)}",
-            hint="Is dyknow installed where its tasks run, with the same Python? Nothing was written.",
+            hint=f"Is dyknow installed where the tasks run, for {os.environ.get('PYSPARK_PYTHON', 'python3')}? "
+            "PYSPARK_PYTHON says which Python they take. Nothing was written.",
         ) from error
-
-
-# Parquet
-
-
-def free(folder: Path) -> None:
-    """Make sure that Parquet files may be written into a folder.
-
-    Raises:
-        UsageError: there is something in it.
-    """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder} exists and is not an empty folder.", hint="Give another one with --parquet.")
-
-
-def write_parquet(spark: "SparkSession", rows: Iterable[Row], folder: Path) -> None:
-    """Write statements as Parquet files partitioned by property, ``property=P6/…``, sorted by subject.
-
-    The columns: those of a row, with the bounds of its days as integers YYYYMMDD, and Wikidata's own triples of it as
-    lines of N-Triples.
-
-    Args:
-        spark: the session that writes.
-        rows: of a source.
-        folder: where to; it must be absent or empty.
-
-    Raises:
-        DataError: it cannot be written.
-    """
-    free(folder)
-    try:
-        frame = spark.createDataFrame(table(rows))
-        frame = frame.repartition("property").sortWithinPartitions("property", "subject_id", "statement")
-        written = frame.write.mode("overwrite").partitionBy("property").option("maxRecordsPerFile", _RECORDS)
-        written.parquet(str(folder.absolute()))
-    except Exception as error:
-        raise DataError(f"{folder} cannot be written: {_first(str(error), type(error).__name__)}") from error
-
-
-def table(rows: Iterable[Row]) -> "pa.Table":
-    """Return statements as an Arrow table, one row each."""
-    import pyarrow as pa  # noqa: PLC0415 -- a part of the extra
-
-    text, day, truth = pa.string(), pa.int64(), pa.bool_()  # days of the first galaxies need 64 bits
-    times = [
-        (f"{name}{part}", kind)
-        for name in ("start", "end", "point")
-        for part, kind in (("", text), ("_precision", day), ("_earliest", day), ("_latest", day))
-    ]
-    fields: list[tuple[str, Any]] = [
-        *((name, text) for name in ("property", "property_label", "subject_id", "subject", "statement", "rank")),
-        *(("holder_id", text), ("holder", text), ("holder_unknown", truth), ("office", text), ("team_class", text)),
-        *times,
-        *(("start_unknown", truth), ("end_kind", text), ("acting", truth), ("triples", pa.list_(text))),
-    ]
-    return pa.Table.from_pylist([_record(row) for row in rows], schema=pa.schema(fields))
-
-
-def _record(row: Row) -> dict[str, Any]:
-    plain = (
-        *("property", "property_label", "subject_id", "subject", "statement", "rank", "holder_id", "holder"),
-        *("holder_unknown", "office", "team_class", "start_unknown", "acting"),
-    )
-    found: dict[str, Any] = {name: getattr(row, name) for name in plain}
-    found["end_kind"] = row.end_kind.value
-    for name in ("start", "end", "point"):
-        time: Time | None = getattr(row, name)
-        if time is not None:
-            first, last = time.span
-            found |= {name: time.text, f"{name}_precision": int(time.precision)}
-            found |= {f"{name}_earliest": first, f"{name}_latest": last}
-    found["triples"] = [f"{subject} {predicate} {value} ." for subject, predicate, value in row.triples]
-    return found
