@@ -5,10 +5,12 @@ of :mod:`dyknow.names`. A fact's names are compiled once.
 """
 
 import csv
+import gc
 import hashlib
 import io
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
@@ -128,7 +130,27 @@ def names_of(candidates: Sequence[Candidate], *, aliases: bool = True) -> Names:
 
 
 def compiled(candidates: tuple[Candidate, ...], aliases: bool = True) -> Names:
-    """Compile the names of a fact's candidates, with or without the reviewed aliases."""
+    """Compile the names of a fact's candidates, with or without the reviewed aliases.
+
+    Takes time in proportion to the candidates, but for sorting the keys of their forms.
+    """
+    with _uncollected():
+        return _compiled(candidates, aliases)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep the collector of cycles out: names hold none, and it would look through all of them again as they grow."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _compiled(candidates: tuple[Candidate, ...], aliases: bool) -> Names:
     named = [_named(candidate, load_aliases() if aliases else {}) for candidate in candidates]
     spelt = [(one, spellings(one)) for one in named]
     found = forms(spelt)

@@ -1,6 +1,7 @@
 """Many texts at once: rows in their order from any number of processes, and work that grows with what is read."""
 
 import csv
+import gc
 import random
 import shutil
 import signal
@@ -12,6 +13,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from benchmarks import matching_growth as growth
 from dyknow import candidates as compiling
 from dyknow import matching, results
 from dyknow.candidates import Asked, Candidate, Shelf, candidates_digest, compiled
@@ -306,6 +308,16 @@ def test_whoever_has_a_form_by_the_rules_has_it_by_sorting() -> None:
         assert list(found.items()) == list(_plainly(named).items())
         settled += len(found)
     assert settled > 1000
+
+
+def test_compiling_names_does_the_same_work_for_each_of_ten_times_the_holders() -> None:
+    few, many = (growth.holders(count).candidates for count in (200, 2000))
+    for held in (few, many):  # words that were read before are known
+        compiled(held)
+    assert growth.calls(lambda: compiled(many)) < 11.5 * growth.calls(
+        lambda: compiled(few)
+    )  # one name has more forms than another
+    assert gc.isenabled()
 
 
 def test_names_are_forgotten_beyond_a_bound_and_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
