@@ -20,6 +20,7 @@ VERSION: Final = "named-1"
 
 FILE: Final = "named.csv"
 JOURNAL: Final = "named.jsonl"
+_AGAIN: Final = "Move the run away and import it again."
 COLUMNS: Final = (
     "run", "title", "release_year", "prefixed", "fact", "domain", "subject", "phrasing", "counted", "entity", "label",
     "reason",
@@ -34,9 +35,17 @@ def rows(path: Path) -> list[dict[str, Any]]:
     """
     file = path / JOURNAL
     try:
-        return [orjson.loads(line) for line in file.read_bytes().splitlines()]
-    except (OSError, orjson.JSONDecodeError) as error:
-        raise RunError(f"{file} cannot be read: {error}.") from error
+        lines = file.read_bytes().splitlines()
+    except OSError as error:
+        raise RunError(f"{file} cannot be read: {error.strerror}.", hint=_AGAIN) from error
+    return [_parsed(f"{file}, line {number}", line) for number, line in enumerate(lines, 1)]
+
+
+def _parsed(where: str, line: bytes) -> dict[str, Any]:
+    try:
+        return dict(orjson.loads(line))
+    except (ValueError, TypeError) as error:
+        raise RunError(f"{where} is damaged: {line[:60]!r}.", hint=_AGAIN) from error
 
 
 def write(table: Iterable[Mapping[str, Any]], path: Path) -> int:

@@ -18,8 +18,9 @@ import orjson
 
 from dyknow import benchmark
 from dyknow.candidates import Asked
+from dyknow.damage import Damaged, DamagedRun, Survey, survey, watched
 from dyknow.digests import run_digest
-from dyknow.journal import RunInfo, judgments, standing_judgments, whole_runs
+from dyknow.journal import RunInfo, judgments, standing_judgments
 from dyknow.match import ALIASES_DIGEST, MATCHER_VERSION, PARAMETERS
 from dyknow.matching import Pair, match_rows
 from dyknow.models import presets
@@ -44,6 +45,7 @@ from kg.standings import FACTS_AT_ONCE, FactTimeline, timeline
 from kg.store import Graph, open_store
 
 Progress = Callable[[str], None]
+LeftOut = Callable[[Damaged], None]
 
 MACROS: Final = (
     "part_of", "moments", "verdicts", "soft", "table1", "table5", "table2", "samples", "beliefs", "mass",
@@ -78,6 +80,8 @@ _COLUMN_TYPES: Final = (
 _FILE_BYTES: Final = 64_000_000  # of rows on their way in: so much, and what the parts of them take, is written at once
 _LINE_BYTES: Final = 1_000_000  # DuckDB takes twice the longest line as room for each thread
 _STAGED_ROWS: Final = 100_000
+_DAMAGED: Final = "damaged:"
+"""How keys of what the file says of itself begin, of runs that it is without."""
 _RESPONSE_COLUMNS: Final = (
     "run", "question", "fact", "domain", "subject", "phrasing", "counted", "sample", "prompt", "text", "status",
     "finish_reason", "raw", "logprob", "prompt_tokens", "tokens", "seconds", "server", "response_digest",
@@ -95,6 +99,8 @@ def connect(
     database: Path,
     progress: Progress | None = None,
     limits: Limits = Limits(),  # noqa: B008 -- a constant
+    *,
+    left_out: LeftOut | None = None,
 ) -> duckdb.DuckDBPyConnection:
     """Return a read-only connection to the results, made anew first where they are stale.
 
@@ -104,27 +110,48 @@ def connect(
         database: the file; written beside and renamed.
         progress: told what is being done, where that takes time.
         limits: what DuckDB may take, for the making and for what is asked of the connection.
+        left_out: told of each damaged run, which the results are without; None: a damaged run is an error.
 
     Raises:
-        RunError: a journal is damaged, or the file cannot be written.
+        RunError: a run is damaged, or the file cannot be written.
         UsageError: a limit is no amount of memory.
     """
-    runs = whole_runs(runs_dir)
-    fingerprint = _fingerprint(runs, snapshots)
-    if _meta(database).get("fingerprint") != fingerprint:
-        _make(runs, snapshots, database, fingerprint, progress=progress or (lambda _: None), limits=limits)
+    found, digests = survey(runs_dir), {}
+    for run in found.whole:
+        try:
+            digests[run.id] = run_digest(run)
+        except RunError as error:  # a closed segment
+            found.damaged.append(Damaged(run.id, run.path, error))
+    fingerprint = _fingerprint(digests, found, snapshots)
+    if (meta := _meta(database)).get("fingerprint") != fingerprint:
+        readable = [run for run in found.whole if run.id in digests]
+        _make(readable, snapshots, database, fingerprint, progress=progress or (lambda _: None), limits=limits)
+        meta = _meta(database)
+    for damaged in (*found.damaged, *_met(meta)):
+        if left_out is None:
+            raise damaged.error
+        left_out(damaged)
     return open_results(database, limits)
+
+
+def _met(meta: Mapping[str, str]) -> Iterator[Damaged]:
+    """Yield the runs that were met damaged when the file was made, and are as they were."""
+    for key, value in sorted(meta.items()):
+        if key.startswith(_DAMAGED):
+            path, message, hint = orjson.loads(value)
+            yield Damaged(key.removeprefix(_DAMAGED), Path(path), RunError(message, hint=hint))
 
 
 # What the file is made of
 
 
-def _fingerprint(runs: Sequence[RunInfo], snapshots: Sequence[Snapshot]) -> str:
-    """Return a digest of all that the rows depend on."""
+def _fingerprint(digests: Mapping[str, str], found: Survey, snapshots: Sequence[Snapshot]) -> str:
+    """Return a digest of all that the rows depend on; ``digests`` are those of the runs."""
     parts = [_code_digest(), identity.load().digest, ALIASES_DIGEST, MATCHER_VERSION, benchmark.load().digest]
     parts += [sha256(presets.TABLE.read_bytes())]
     parts += [f"{snapshot.id} {_timeline_key(snapshot)}" for snapshot in snapshots]
-    parts += [f"{run.id} {run_digest(run)}" for run in runs]
+    parts += [f"{run} {digest}" for run, digest in digests.items()]
+    parts += [f"{one.id} damaged: {one.error.message}" for one in found.damaged]
     return sha256(*(part.encode() for part in parts))
 
 
@@ -170,7 +197,35 @@ def _make(
     progress: Progress,
     limits: Limits,
 ) -> None:
-    """Make the file beside and rename it; two makers at once each make their own, and the last one stays."""
+    """Make the file beside and rename it; two makers at once each make their own, and the last one stays.
+
+    A run that turns out damaged is left out, which the file says; it is made once more without it.
+    """
+    damaged: list[Damaged] = []
+    while True:
+        try:
+            whole = [run for run in runs if run.id not in {one.id for one in damaged}]
+            _make_of(whole, snapshots, database, fingerprint, damaged, progress=progress, limits=limits)
+            return
+        except DamagedRun as met:
+            damaged.append(met.damaged)
+
+
+def _make_of(
+    runs: Sequence[RunInfo],
+    snapshots: Sequence[Snapshot],
+    database: Path,
+    fingerprint: str,
+    damaged: Sequence[Damaged],
+    *,
+    progress: Progress,
+    limits: Limits,
+) -> None:
+    """Make the file of these runs.
+
+    Raises:
+        DamagedRun: one of them is damaged; the old file stands.
+    """
     with _beside(database) as folder:
         beside = Path(folder) / "results.duckdb"
         with limited(database, limits) as connection:
@@ -178,7 +233,7 @@ def _make(
             old = _attach_old(connection, database)
             connection.execute("USE made")
             maker = _Maker(connection, Path(folder), old, progress)
-            maker.make(runs, snapshots, fingerprint)
+            maker.make(runs, snapshots, fingerprint, damaged)
             connection.execute("CHECKPOINT made")
             connection.execute("USE memory")
             connection.execute("DETACH made")
@@ -223,7 +278,9 @@ class _Maker:
         self._old = old
         self._progress = progress
 
-    def make(self, runs: Sequence[RunInfo], snapshots: Sequence[Snapshot], fingerprint: str) -> None:
+    def make(
+        self, runs: Sequence[RunInfo], snapshots: Sequence[Snapshot], fingerprint: str, damaged: Sequence[Damaged]
+    ) -> None:
         self._connection.execute(query("dyknow/schema.sql"))
         candidates = {snapshot.id: self._snapshot(snapshot) for snapshot in snapshots}
         self._runs(runs)
@@ -237,6 +294,7 @@ class _Maker:
             "matcher_version": MATCHER_VERSION,
             "identity_digest": identity.load().digest,
             **{f"timeline:{snapshot.id}": _timeline_key(snapshot) for snapshot in snapshots},
+            **{_DAMAGED + one.id: _text(str(one.path), one.error.message, one.error.hint) for one in damaged},
         }
         self._insert("meta", [{"key": key, "value": value} for key, value in sorted(made_of.items())])
 
@@ -290,14 +348,12 @@ class _Maker:
     def _runs(self, runs: Sequence[RunInfo]) -> None:
         """Insert runs, responses, judgments and what else their journals say."""
         self._insert("runs", (run_row(run) for run in runs))
-        self._insert("likelihoods", (row for run in runs for row in likelihood_rows(run)))
-        self._insert("strata", (row for run in runs for row in strata_rows(run)))
-        self._insert("edits", (row for run in runs for row in edit_rows(run)))
+        self._insert("likelihoods", (row for run in runs for row in watched(run, likelihood_rows(run))))
+        self._insert("strata", (row for run in runs for row in watched(run, strata_rows(run))))
+        self._insert("edits", (row for run in runs for row in watched(run, edit_rows(run))))
         self._responses(runs)
         judged = (
-            {"sample": 0, "named": False, **row, "run": run.id}
-            for run in runs
-            for row in standing_judgments(judgments(run.path))
+            {"sample": 0, "named": False, **row, "run": run.id} for run in runs for row in watched(run, _judged(run))
         )
         self._insert("judgments", ({key: row.get(key) for key in _JUDGMENT_COLUMNS} for row in judged))
 
@@ -306,7 +362,8 @@ class _Maker:
         self._connection.execute(query("dyknow/staged.sql"))
         staged = 0
         for place, run in enumerate(runs):
-            rows = ({key: row.get(key) for key in _STAGED_COLUMNS} | {"place": place} for row in told_rows(run))
+            told = watched(run, told_rows(run))
+            rows = ({key: row.get(key) for key in _STAGED_COLUMNS} | {"place": place} for row in told)
             staged += self._insert("staged", rows, "memory")
             if staged > _STAGED_ROWS or place == len(runs) - 1:
                 self._connection.execute(query("dyknow/settled.sql"))
@@ -329,6 +386,15 @@ class _Maker:
         """Take over what the old file's texts were matched to."""
         if self._old.get("matcher") == _matcher_digest():
             self._connection.execute(query("dyknow/matches_kept.sql"), {"version": MATCHER_VERSION})
+
+
+def _text(*values: str | None) -> str:
+    return orjson.dumps(values).decode()
+
+
+def _judged(run: RunInfo) -> Iterator[dict[str, Any]]:
+    """Yield the judgments beside a run that count."""
+    yield from standing_judgments(judgments(run.path))
 
 
 class _Written(NamedTuple):

@@ -75,7 +75,7 @@ def list_judges(names: tuple[str, ...], form: Format, places: Places) -> None:
     any day. `verdicts` hold for the days given alone. `open` ones leave it unclear, or could not be read.
     """
     chosen = known_runs(places, names)
-    with results_of(places) as connection:
+    with results_of(places, chosen) as connection:
         rows = resultsfile.run_sql(connection, query("dyknow/judges.sql")).rows
     kept = [row for row in rows if chosen is None or row[0] in chosen]
     columns = ("run", "judge", "named", "verdicts", "open", "day", "latest")

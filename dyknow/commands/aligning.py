@@ -193,7 +193,7 @@ def curve(
     numbers = [_count(text, len(whole.requests)) for text in counts]
     jobs = jobs_.curve(whole, numbers, range(chosen.seed, chosen.seed + seeds))
     done = perform(jobs, as_of, chosen, places, whole=False)
-    with results_of(places) as connection:
+    with results_of(places, [one.id for one in done]) as connection:
         show_edits(connection, "curve", iso([as_of])[0], known_at, "match", "latest", [one.id for one in done], form)
 
 

@@ -28,6 +28,7 @@ from dyknow.commands.common import (
     show,
 )
 from dyknow.commands.options import MODEL_HELP, Asking, asking_options, recorded, settle, shard_option, without_secrets
+from dyknow.damage import survey
 from dyknow.generate import findings
 from dyknow.journal import RunInfo
 from dyknow.run import Progress
@@ -251,9 +252,14 @@ def find_run(name: str, folder: Path) -> RunInfo:
     """Return the run of a name.
 
     Raises:
+        RunError: its record is damaged.
         UsageError: there is none; the hint names the nearest.
     """
-    found = {one.id: one for one in journal.find_runs(folder)}
+    there = survey(folder)
+    for damaged in there.damaged:
+        if damaged.id == name:
+            raise damaged.error
+    found = {one.id: one for one in there.runs}
     if name not in found:
         raise UsageError(f"There is no run {name!r} in {folder}.", hint=nearest(name, found, "dyknow runs list"))
     return found[name]

@@ -355,6 +355,22 @@ debug_option = click.option(
 )
 
 
+_ENDS: Final = "dyknow.ends"
+
+
+def end_with(error: DyknowError) -> None:
+    """Let the command end with an error after it has shown what it can, and with exit code 1."""
+    click.get_current_context().meta.setdefault(_ENDS, {})[error.message] = error
+
+
+def _ended(ctx: click.Context) -> bool:
+    """Say what the command is to end with; return whether there is anything."""
+    errors = ctx.meta.pop(_ENDS, {})
+    for error in errors.values():
+        Failure(error).show()
+    return bool(errors)
+
+
 class Command(click.Command):
     """A command that knows ``--debug`` and turns our errors into sentences."""
 
@@ -365,8 +381,9 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 -- click's own signature
         """Run the command."""
         try:
-            return super().invoke(ctx)
+            found = super().invoke(ctx)
         except DyknowError as error:
+            _ended(ctx)
             if ctx.find_root().meta.get("dyknow.debug"):
                 click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
             raise (Misuse if isinstance(error, UsageError) else Failure)(error) from error
@@ -379,6 +396,9 @@ class Command(click.Command):
         except KeyboardInterrupt:
             click.echo("\nInterrupted. What was answered is on disk; the same command goes on.", err=True)
             ctx.exit(130)
+        if _ended(ctx):
+            ctx.exit(DyknowError.exit_code)
+        return found
 
 
 def command(name: str | None = None, **attributes: Any) -> Callable[[Callable[..., Any]], Command]:  # noqa: ANN401

@@ -21,7 +21,8 @@ from dyknow.commands.common import DAY, Places, iso, note
 from dyknow.commands.edit_options import Chosen
 from dyknow.commands.judging import results_of
 from dyknow.commands.options import Asking, asked_with, settle, without_secrets
-from dyknow.journal import RunInfo, find_runs
+from dyknow.damage import survey
+from dyknow.journal import RunInfo
 from dyknow.models.base import Model
 from kg.dates import Day
 from kg.errors import RunError, UsageError
@@ -36,7 +37,7 @@ def planned(
 ) -> list[EditRequest]:
     """Return the requests that a run's verdicts ask for; see `dyknow.align.requests.plan`."""
     prefix = bool(run.info.get("prefixed"))
-    with results_of(places) as connection:
+    with results_of(places, [run.id]) as connection:
         return requests.plan(connection, run.id, benchmark_of(run), iso([as_of])[0], known_at, prefix=prefix, **how)
 
 
@@ -255,7 +256,7 @@ def ask_aligned(name: str, asking: Asking, places: Places) -> RunInfo:
 
 
 def _day_of(method: str, run: RunInfo, places: Places) -> Day:
-    edited = [one.info.get("align") or {} for one in find_runs(places.runs)]
+    edited = [one.info.get("align") or {} for one in survey(places.runs).runs]
     days = [one["as_of"] for one in edited if one.get("method") == method and one.get("base_run") == run.id]
     text = max(days) if days else places.newest().date
     found: Day = DAY.convert(text, None, None)

@@ -35,7 +35,7 @@ _SHARES: Final = ("exact", "first_word", "neighbours_exact", "neighbours_first_w
 def report(runs: Sequence[RunInfo], as_of: Day, known_at: str | None, form: Format, places: Places) -> None:
     """Show what edits achieved, what they did beside their aim, and where everything was asked what they broke."""
     day, names = iso([as_of])[0], [run.id for run in runs]
-    with results_of(places) as connection:
+    with results_of(places, names) as connection:
         scores = edit_scores(connection, day, known_at, runs=names)
         effects = {run.id: side_effects(connection, run.id, day, known_at) for run in runs if _whole(run)}
         made_of = f"as of {day} (snapshot {snapshot_for(connection, day, known_at)}, judge match)"

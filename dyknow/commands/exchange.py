@@ -8,7 +8,7 @@ import click
 import orjson
 
 from dyknow import benchmark as benchmarks
-from dyknow import exports, named, named_edits, outputs, published, published_edits, results, resultsfile
+from dyknow import exports, named, named_edits, outputs, published, published_edits, resultsfile
 from dyknow.commands.asking import find_run
 from dyknow.commands.common import (
     Group,
@@ -23,6 +23,7 @@ from dyknow.commands.common import (
     places,
     rule_option,
 )
+from dyknow.commands.judging import results_of
 from dyknow.exports import Sheet
 from dyknow.outputs import ImportedRun
 from dyknow.tables import as_csv
@@ -262,7 +263,7 @@ def export_named(file: Path, wanted: tuple[str, ...], places: Places) -> None:
     """
     for name in wanted:
         find_run(name, places.runs)
-    with results.connect(places.runs, places.find(), places.database, note, places.limits) as connection:
+    with results_of(places, wanted or None) as connection:
         table = resultsfile.run_sql(connection, query("dyknow/named.sql"))
     rows = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
     count = named.write((row for row in rows if not wanted or row["run"] in wanted), file)
@@ -280,7 +281,7 @@ def export_edits(folder: Path, places: Places) -> None:
 
     For texts that may not be shared: runs.csv, edits.csv and answers.csv, which `dyknow import FOLDER` reads.
     """
-    with results.connect(places.runs, places.find(), places.database, note, places.limits) as connection:
+    with results_of(places) as connection:
         count = named_edits.write(connection, folder)
     note(f"Wrote {count} answers.")
     for name in named_edits.FILES:

@@ -85,7 +85,7 @@ def export_results(
     if known_at is not None:
         places.named(known_at)
     wanted = Wanted(chosen, days, known_at, judge, rule)
-    with results_of(places) as connection:
+    with results_of(places, chosen) as connection:
         files = tablefiles.write(connection, out, kind, wanted, force=force, keep=keep)
     note(f"Wrote {len(files)} files; {out / 'README.md'} tells how to read them.")
     emit(f"{out}\n")

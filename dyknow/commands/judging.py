@@ -15,6 +15,7 @@ from dyknow.commands.common import (
     command,
     day_text,
     emit,
+    end_with,
     example,
     format_option,
     judge_option,
@@ -27,7 +28,8 @@ from dyknow.commands.common import (
     width,
 )
 from dyknow.commands.edit_scores import show_edits
-from dyknow.journal import RunInfo, find_runs
+from dyknow.damage import Damaged, survey
+from dyknow.journal import RunInfo
 from dyknow.strata import PARTS
 from dyknow.tables import (
     Format,
@@ -41,28 +43,50 @@ from dyknow.tables import (
     since_release,
 )
 from kg.dates import Day, format_day, parse_day
-from kg.errors import UsageError
+from kg.errors import RunError, UsageError
 
 
-def results_of(places: Places) -> duckdb.DuckDBPyConnection:
+def results_of(places: Places, chosen: Sequence[str] | None = None) -> duckdb.DuckDBPyConnection:
     """Return a read-only connection to the judged runs; say which parts of runs are not among them.
 
+    Where a run is damaged, the others are judged. The command then ends with that error, unless it is about others.
+
+    Args:
+        places: Where everything is.
+        chosen: Names of the runs that the command is about; None: all.
+
     Raises:
+        RunError: one of those chosen is damaged.
         UsageError: there is no run to judge.
     """
-    runs = find_runs(places.runs)
+    found = survey(places.runs)
+    runs = found.runs
     unmerged = _unmerged(runs)
-    if not runs:
+    if not runs and not found.damaged:
         raise UsageError(
             f"There is no run in {places.runs}.",
             hint="Ask a model (dyknow run smollm2), or take what others published (dyknow import examples/published).",
         )
-    if all(run.part for run in runs):
+    if unmerged and all(run.part for run in runs):
         message = f"There are only parts of runs in {places.runs}."
         raise UsageError(message, hint=f"Join them: dyknow runs merge {unmerged[0]}")
     for name in unmerged:
         note(f"The parts of {name} are left out: dyknow runs merge {name} joins them.")
-    return results.connect(places.runs, places.find(), places.database, note, places.limits)
+
+    def left_out(damaged: Damaged) -> None:
+        if chosen is None:
+            end_with(without(damaged))
+        elif damaged.id in chosen:
+            raise damaged.error
+        else:
+            note(without(damaged).message)
+
+    return results.connect(places.runs, places.find(), places.database, note, places.limits, left_out=left_out)
+
+
+def without(damaged: Damaged) -> RunError:
+    """Return what to say of a damaged run that is left out."""
+    return RunError(f"The run {damaged.id} is left out: {damaged.error.message}", hint=damaged.error.hint)
 
 
 def _unmerged(runs: Sequence[RunInfo]) -> list[str]:
@@ -75,9 +99,14 @@ def known_runs(places: Places, names: tuple[str, ...]) -> list[str] | None:
     """Return the names of the runs asked for; None stands for all.
 
     Raises:
+        RunError: the record of one of them is damaged.
         UsageError: one of them is not there, or is a part of a run.
     """
-    found = {one.id: one for one in find_runs(places.runs)}
+    there = survey(places.runs)
+    for damaged in there.damaged:
+        if damaged.id in names:
+            raise damaged.error
+    found = {one.id: one for one in there.runs}
     known = [name for name, one in found.items() if not one.part]
     for name in names:
         if name in found and name not in known:
@@ -157,7 +186,7 @@ def score(
     if split != "domain" and which != "study":
         raise UsageError(f"The table {which} is not split by {split}.", hint="Leave out --table or --by.")
     if which in ("edits", "curve"):
-        with results_of(places) as connection:
+        with results_of(places, chosen) as connection:
             show_edits(connection, which, as_of, known_at, judge, rule, chosen, form)
         return
     if which == "since-release":
@@ -166,7 +195,7 @@ def score(
     if which != "study":
         _show_beside(which, as_of, known_at, judge, rule, chosen, intervals, form, places)
         return
-    with results_of(places) as connection:
+    with results_of(places, chosen) as connection:
         wanted = intervals or form != "table"
         how: dict[str, Any] = {"judge": judge, "rule": rule, "runs": chosen, "intervals": wanted, "split": split}
         scores = analysis.score(connection, as_of, known_at, **how)
@@ -235,7 +264,7 @@ def _show_since(
     """Show what was outdated at release and what has become so since."""
     if as_of == RELEASE:
         raise UsageError("Nothing becomes outdated from release to release.", hint="Give a later day: --as-of today")
-    with results_of(places) as connection:
+    with results_of(places, chosen) as connection:
         snapshot = analysis.snapshot_for(connection, as_of, known_at)
         note_older(as_of, snapshot)
         found = analysis.since_release(connection, as_of, known_at, judge=judge, rule=rule, runs=chosen)
@@ -260,7 +289,7 @@ def _show_beside(
     places: Places,
 ) -> None:
     """Show what stands beside the study's tables: samples or beliefs."""
-    with results_of(places) as connection:
+    with results_of(places, chosen) as connection:
         snapshot = analysis.snapshot_for(connection, as_of, known_at)
         note_older(as_of, snapshot)
         if which == "samples":
@@ -302,7 +331,7 @@ def why(
     QUESTION is a fact and a phrasing, as in Q38/P35#1; `dyknow runs show RUN --answers` lists them.
     """
     known_runs(places, (run_name,))
-    with results_of(places) as connection:
+    with results_of(places, [run_name]) as connection:
         if as_of == RELEASE:
             as_of = _note_releases(connection, known_at, [run_name])[0].day
         found = analysis.why(connection, run_name, question, as_of, known_at, judge=judge, rule=rule)

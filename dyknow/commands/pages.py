@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import click
 import duckdb
 
-from dyknow import analysis, results
+from dyknow import analysis
 from dyknow.commands.asking import ask
 from dyknow.commands.common import (
     Places,
@@ -25,9 +25,9 @@ from dyknow.commands.common import (
     rule_option,
     width,
 )
-from dyknow.commands.judging import known_runs
+from dyknow.commands.judging import known_runs, results_of
 from dyknow.commands.options import MODEL_HELP, Asking, asking_options
-from dyknow.journal import find_runs
+from dyknow.damage import survey
 from dyknow.published import LABELLED_ON
 from dyknow.report.data import Data, Source
 from dyknow.report.drawing import bundle, there
@@ -76,7 +76,7 @@ def judge_runs(
         known_at: the snapshot to believe; None for each day's own.
     """
     snapshots = places.find()
-    with results.connect(places.runs, snapshots, places.database, note, places.limits) as connection:
+    with results_of(places, runs) as connection:
         scores = tuple(analysis.score(connection, day, known_at, rule=rule, runs=runs) for day in days)
         shifts = tuple(_shifts(connection, scores, rule))
         data = gather(connection, _sources(snapshots), days, known_at, rule=rule, runs=runs, records=_records(places))
@@ -104,7 +104,7 @@ def _sources(snapshots: Sequence[Snapshot]) -> list[Source]:
 
 
 def _records(places: Places) -> dict[str, dict[str, Any]]:
-    return {run.id: run.info for run in find_runs(places.runs)}
+    return {run.id: run.info for run in survey(places.runs).runs}
 
 
 output_option = click.option(
@@ -207,13 +207,11 @@ def report(
     and prints.
     """
     chosen = known_runs(places, names)
-    if not find_runs(places.runs):
-        raise UsageError(f"There is no run in {places.runs}.", hint="Ask a model: dyknow run smollm2")
     if figure and form not in ("svg", "png"):
         raise UsageError(f"--figure does not go with --format {form}.", hint="Add --format svg or --format png.")
     snapshots = places.find()
     days = iso(as_of) or ([LABELLED_ON] if judge == "published" else [one.id for one in snapshots])
-    with results.connect(places.runs, snapshots, places.database, note, places.limits) as connection:
+    with results_of(places, chosen) as connection:
         data = gather(
             connection,
             _sources(snapshots),

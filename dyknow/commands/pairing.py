@@ -106,7 +106,7 @@ def compare(
         places.named(name)
     if len(dates) > 2 or len(known) > len(dates) or len(judges) > 2:
         raise UsageError("Too many days, snapshots or judges.", hint="dyknow compare --help")
-    with results_of(places) as connection:
+    with results_of(places, chosen or None) as connection:
         if all_runs:
             chosen = whole_runs(connection)
         if len(dates) == 2:

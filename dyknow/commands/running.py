@@ -11,8 +11,10 @@ import click
 
 from dyknow import journal, merging, named
 from dyknow.commands.asking import ask, find_run
-from dyknow.commands.common import Group, Places, emit, example, format_option, note, places, show
+from dyknow.commands.common import Group, Places, emit, end_with, example, format_option, note, places, show
+from dyknow.commands.judging import without
 from dyknow.commands.options import asked_with, without_secrets
+from dyknow.damage import Damaged, survey
 from dyknow.journal import JOURNAL, SETTLED, RunInfo
 from dyknow.models.prices import cost, load_prices
 from dyknow.tables import Format, Listing, as_json
@@ -32,7 +34,10 @@ def runs() -> None:
 @format_option
 @places("runs")
 def list_runs(form: Format, places: Places) -> None:
-    """List all runs with their state."""
+    """List all runs with their state: done, running, with errors, interrupted or damaged.
+
+    A damaged run keeps nobody from the others. The command then ends with 1, and says file, line and what to do.
+    """
     columns = (
         "run",
         "kind",
@@ -51,7 +56,9 @@ def list_runs(form: Format, places: Places) -> None:
         "tokens",
         "part",
     )
-    rows = [tuple(summary(one)[key] for key in columns) for one in journal.find_runs(places.runs)]
+    found = survey(places.runs)
+    each = [_summary(one) for one in found.runs] + [_unread(one) for one in found.damaged]
+    rows = [tuple(one.get(key) for key in columns) for one in sorted(each, key=lambda one: str(one["run"]))]
     if not rows:
         note(f"No runs in {places.runs}. Ask a model: dyknow run smollm2")
     brief = Listing(("run", "kind", "title", "year", "state", "answers"), [(*r[:2], *r[3:7]) for r in rows])
@@ -73,6 +80,21 @@ def _statuses(one: RunInfo) -> Counter[str]:
     if one.info.get("kind") == _NAMED:
         return Counter(row["status"] for row in named.rows(one.path))
     return Tally(journal.each(one.path / JOURNAL, "status")).statuses
+
+
+def _summary(one: RunInfo) -> dict[str, object]:
+    """Return what a list of runs says of one, though it be damaged."""
+    try:
+        return summary(one)
+    except RunError as error:
+        known = {"kind": one.info.get("kind"), "title": one.info.get("title"), "part": one.part}
+        return known | _unread(Damaged(one.id, one.path, error))
+
+
+def _unread(damaged: Damaged) -> dict[str, object]:
+    """Return what a list of runs says of a damaged one; the command will end with the reason."""
+    end_with(RunError(f"The run {damaged.id} cannot be read: {damaged.error.message}", hint=damaged.error.hint))
+    return {"run": damaged.id, "state": "damaged"}
 
 
 def summary(one: RunInfo) -> dict[str, object]:
@@ -180,8 +202,11 @@ def verify_runs(names: tuple[str, ...], places: Places) -> None:
     have the digests it gives; no question may stand there twice. Exit code 1 where a run is damaged; one that was
     interrupted is not.
     """
-    damaged = 0
-    for one in [find_run(name, places.runs) for name in names] if names else journal.find_runs(places.runs):
+    found = survey(places.runs)
+    for lost in () if names else found.damaged:
+        emit(f"{lost.id}: {lost.error.message}\n")
+    damaged = 0 if names else len(found.damaged)
+    for one in [find_run(name, places.runs) for name in names] if names else found.runs:
         whole, words = _checked(one)
         damaged += not whole
         emit(f"{one.id}: {words}\n")
@@ -258,8 +283,10 @@ def merge(names: tuple[str, ...], partial: bool, run_id: str | None, places: Pla
     settings are joined. A part that is missing or not asked to the end, and two that ask the same question, are errors.
     The merged run is the one that a single process would have made; the parts stay as they are.
     """
-    known = journal.find_runs(places.runs)
-    parts = merging.parts_of(known, names)
+    there = survey(places.runs)
+    for damaged in there.damaged:
+        note(without(damaged).message)
+    parts = merging.parts_of(there.runs, names)
     command = without_secrets(shlex.join(["dyknow", *sys.argv[1:]]))
     done = merging.merge(parts, places.runs, run_id=run_id, partial=partial, command=command)
     for words in done.lacks:

@@ -225,7 +225,7 @@ def timeline(names: tuple[str, ...], which: str, form: Format, places: Places, *
     chosen = known_runs(places, names)
     if given["known_at"] is not None:
         places.named(given["known_at"])
-    with results_of(places) as connection:
+    with results_of(places, chosen) as connection:
         asked = _Asked(connection, chosen or whole_runs(connection), **given)
         if form != "table":
             note(f"{asked.heading.capitalize()}.")
