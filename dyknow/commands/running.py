@@ -34,9 +34,10 @@ def runs() -> None:
 @format_option
 @places("runs")
 def list_runs(form: Format, places: Places) -> None:
-    """List all runs with their state: done, running, with errors, interrupted or damaged.
+    """List all runs with their state.
 
-    A damaged run keeps nobody from the others. The command then ends with 1, and says file, line and what to do.
+    A run is done, running, interrupted, done with errors, or damaged. A damaged one keeps nobody from the others; the
+    command then ends with 1, and says file, line and what to do.
     """
     columns = (
         "run",
