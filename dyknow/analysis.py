@@ -10,6 +10,7 @@ import duckdb
 
 from dyknow.resultsfile import Table, run_sql
 from dyknow.strata import PARTS
+from dyknow.tabulation import Asked, Tabulated, tabulated
 from kg.dates import parse_day
 from kg.errors import UsageError
 from kg.resources import query
@@ -218,47 +219,26 @@ def score(
     chosen = _chosen(connection, judge, runs)
     if split not in ("domain", *PARTS):
         raise UsageError(f"Tables are not split by {split!r}.", hint=f"By domain, {', '.join(PARTS)}.")
-    values = {"as_of": as_of, "known_at": known_at, "judge": judge, "rule": rule}
-
-    def table(name: str, split: str = split) -> list[tuple[Any, ...]]:
-        call = f"FROM {name}($as_of, known_at := $known_at, judge := $judge, rule := $rule, split := $split)"
-        return [row for row in run_sql(connection, call, values | {"split": split}).rows if row[0] in chosen]
-
-    found = Scores(
-        as_of=as_of,
-        snapshot=snapshot_for(connection, as_of, known_at, chosen),
-        judge=judge,
-        rule=rule,
-        table1=tuple(Rates(*row) for row in table("table1")),
-        table5=tuple(Rates(*row) for row in table("table5")),
-        table2=tuple(Inconsistency(*row) for row in table("table2", "all" if split == "domain" else split)),
-        moments=tuple(moments(connection, known_at, chosen)) if as_of == RELEASE else (),
-        split=split,
-    )
-    return _with_intervals(connection, found, known_at, chosen) if intervals else found
+    snapshot = snapshot_for(connection, as_of, known_at, chosen)
+    dated = tuple(moments(connection, known_at, chosen)) if as_of == RELEASE else ()
+    counted = {moment.run for moment in dated} if as_of == RELEASE else chosen
+    found = tabulated(connection, Asked(as_of, known_at, judge, rule), counted, split, intervals=intervals)
+    table1, table5 = (_rates(found, number) for number in "15")
+    return Scores(as_of, snapshot, judge, rule, table1, table5, _inconsistencies(found), dated, split)
 
 
-def _with_intervals(
-    connection: duckdb.DuckDBPyConnection, scores: Scores, known_at: str | None, runs: Collection[str]
-) -> Scores:
-    from dyknow import rates  # noqa: PLC0415 -- numpy takes a tenth of a second, which other commands need not wait
-
-    rows = rates.fact_rows(
-        connection, scores.as_of, known_at, judge=scores.judge, rule=scores.rule, runs=runs, split=scores.split
-    )
-    found = rates.table_intervals(rows)
-
-    def own(table: str, row: Rates) -> Rates:
-        bounds = {f"{name}_interval": found.get((row.run, row.domain, f"{table} {name}")) for name in rates.MEASURES}
+def _rates(found: Tabulated, number: str) -> tuple[Rates, ...]:
+    def own(row: Rates) -> Rates:
+        names = [name.removesuffix("_interval") for name in Rates._fields if name.endswith("_interval")]
+        bounds = {f"{name}_interval": found.intervals.get((row.run, row.domain, f"{number} {name}")) for name in names}
         return row._replace(**bounds)  # type: ignore[arg-type]  # the fields of these names
 
-    return scores._replace(
-        table1=tuple(own("1", row) for row in scores.table1),
-        table5=tuple(own("5", row) for row in scores.table5),
-        table2=tuple(
-            row._replace(interval=found.get((row.run, row.domain, "2 inconsistent"))) for row in scores.table2
-        ),
-    )
+    return tuple(own(Rates(*row)) for row in found.rows[f"table{number}"])
+
+
+def _inconsistencies(found: Tabulated) -> tuple[Inconsistency, ...]:
+    rows = (Inconsistency(*row) for row in found.rows["table2"])
+    return tuple(row._replace(interval=found.intervals.get((row.run, row.domain, "2 inconsistent"))) for row in rows)
 
 
 def samples(

@@ -5,7 +5,7 @@ The module loads numpy, as the statistics do.
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import duckdb
@@ -81,23 +81,65 @@ def fact_rows(
     Raises:
         QueryError: the snapshot is not there, or the judge judged for another day.
     """
-    values = {"as_of": as_of, "known_at": known_at, "judge": judge, "rule": rule, "split": split}
-    rows = run_sql(connection, query("dyknow/fact_rates.sql"), values).rows
-    return [FactRow(*row) for row in rows if runs is None or row[0] in runs]
+    of_runs = None if runs is None else list(runs)
+    values = {"as_of": as_of, "known_at": known_at, "judge": judge, "rule": rule, "split": split, "runs": of_runs}
+    return [FactRow(*row) for row in run_sql(connection, query("dyknow/fact_rates.sql"), values).rows]
 
 
-def table_intervals(rows: Iterable[FactRow], level: float = LEVEL) -> dict[Key, Interval]:
-    """Return the intervals of Tables 1, 5 and 2, in per cent; measures are named as in ``TABLE_MEASURES``."""
+def table_intervals(
+    rows: Iterable[FactRow], level: float = LEVEL, facts: Collection[str] | None = None
+) -> dict[Key, Interval]:
+    """Return the intervals of Tables 1, 5 and 2, in per cent; measures are named as in ``TABLE_MEASURES``.
 
-    def added() -> Iterable[tuple[Any, ...]]:
-        for row in rows:
-            unsure = None if row.inconsistent is None else float(row.inconsistent)
-            yield (row.run, row.domain, row.fact, *row.table1, *row.table5, unsure)
+    Args:
+        rows: What each fact adds.
+        level: The intervals' level.
+        facts: What to draw from, where the rows are of some of the runs only; None: the facts of the rows.
+    """
+    return intervals(TABLE_MEASURES, map(_added, rows), level, facts)
 
-    return intervals(TABLE_MEASURES, added(), level)
+
+def _added(row: FactRow) -> tuple[Any, ...]:
+    unsure = None if row.inconsistent is None else float(row.inconsistent)
+    return (row.run, row.domain, row.fact, *row.table1, *row.table5, unsure)
 
 
-def intervals(measures: Sequence[str], rows: Iterable[Sequence[Any]], level: float = LEVEL) -> dict[Key, Interval]:
+def asked_facts(connection: duckdb.DuckDBPyConnection, runs: Collection[str]) -> list[str]:
+    """Return the facts that some of these runs were asked for, each once and in order: what intervals draw from."""
+    statement = "SELECT DISTINCT fact FROM responses WHERE list_contains(CAST($runs AS VARCHAR[]), run) ORDER BY fact"
+    return [fact for (fact,) in run_sql(connection, statement, {"runs": list(runs)}).rows]
+
+
+def intervals_of(
+    connection: duckdb.DuckDBPyConnection, facts: Collection[str], asked: Mapping[str, Any]
+) -> dict[Key, Interval]:
+    """Return the intervals of Tables 1, 5 and 2 of some runs; many facts are counted in DuckDB by how they count.
+
+    Args:
+        connection: The results.
+        facts: What to draw from: those of all runs that stand side by side.
+        asked: as_of, known_at, judge, rule, split and the list of runs, as for `fact_rows`.
+
+    Raises:
+        QueryError: as for `fact_rows`.
+    """
+    if len(facts) <= MANY:
+        return table_intervals(fact_rows(connection, **asked), facts=facts)
+    every = query("dyknow/fact_rates.sql").rstrip().rstrip(";")
+    statement = (
+        f"SELECT f.* REPLACE (min(f.fact) AS fact), count(*) AS times FROM ({every}) AS f"
+        " GROUP BY ALL ORDER BY run, min(f.fact)"
+    )
+    kinds = ((_added(FactRow._make(row)), times) for *row, times in run_sql(connection, statement, asked).rows)
+    return _of_kinds(TABLE_MEASURES, kinds, len(facts), LEVEL)
+
+
+def intervals(
+    measures: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    level: float = LEVEL,
+    facts: Collection[str] | None = None,
+) -> dict[Key, Interval]:
     """Return the interval of the mean of each measure, in per cent, by run and domain and over all domains.
 
     All share their resamples, so that what is compared between runs is compared on the same facts.
@@ -106,14 +148,16 @@ def intervals(measures: Sequence[str], rows: Iterable[Sequence[Any]], level: flo
         measures: Names of what the rows hold.
         rows: Run, domain and fact, then for each measure what the fact adds, 0 to 1, or None where it does not count.
         level: The intervals' level.
+        facts: What to draw from; None: the facts of the rows. Equal facts give equal resamples, whatever the rows.
 
     Returns:
         An interval for every run, domain and measure of which a fact counts.
     """
     rows = list(rows)
-    if len({row[2] for row in rows}) > MANY:
-        return _of_many(measures, rows, level)
-    keys, hits, counted = _columns(measures, rows)
+    facts = {row[2] for row in rows} if facts is None else facts
+    if len(facts) > MANY:
+        return _of_kinds(measures, ((row, 1) for row in rows), len(facts), level)
+    keys, hits, counted = _columns(measures, rows, sorted(facts))
     if not keys:
         return {}
     bounds = 100 * bootstrap(hits, counted, level=level)
@@ -124,27 +168,37 @@ def intervals(measures: Sequence[str], rows: Iterable[Sequence[Any]], level: flo
     }
 
 
-def _of_many(measures: Sequence[str], rows: Sequence[Sequence[Any]], level: float) -> dict[Key, Interval]:
-    """Return the same intervals, with facts that count alike drawn together: what is drawn for each key is its own."""
-    facts = len({row[2] for row in rows})
+def _of_kinds(
+    measures: Sequence[str], rows: Iterable[tuple[Sequence[Any], int]], facts: int, level: float
+) -> dict[Key, Interval]:
+    """Return the same intervals, with facts that count alike drawn together: what is drawn for each key is its own.
+
+    Args:
+        measures: As for `intervals`.
+        rows: Likewise, each with how many facts add the same to the same run and domain.
+        facts: How many there are to draw from.
+        level: Likewise.
+    """
     kinds: dict[tuple[str, str], Counter[tuple[float | None, ...]]] = defaultdict(Counter)
-    for run, domain, _, *values in rows:
-        kinds[run, domain][tuple(values)] += 1
-        kinds[run, "all"][tuple(values)] += 1
+    for (run, domain, _, *values), times in rows:
+        kinds[run, domain][tuple(values)] += times
+        kinds[run, "all"][tuple(values)] += times
     found = {}
     for (run, domain), own in kinds.items():
         added = np.array(list(own), dtype=np.float64).reshape(len(own), len(measures))  # None becomes nan
-        counted, times = (~np.isnan(added)).astype(np.float64), np.array(list(own.values()), dtype=np.float64)
-        bounds = 100 * bootstrap_of_kinds(np.nan_to_num(added), counted, times, facts, level=level)
+        counted, often = (~np.isnan(added)).astype(np.float64), np.array(list(own.values()), dtype=np.float64)
+        bounds = 100 * bootstrap_of_kinds(np.nan_to_num(added), counted, often, facts, level=level)
         for measure, lower, upper in zip(measures, *bounds, strict=True):
             if not math.isnan(lower):
                 found[run, domain, measure] = Interval(float(lower), float(upper))
     return found
 
 
-def _columns(measures: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[list[Key], Floats, Floats]:
+def _columns(
+    measures: Sequence[str], rows: Sequence[Sequence[Any]], facts: Sequence[str]
+) -> tuple[list[Key], Floats, Floats]:
     """Return the columns' keys, and hits and counts of shape (facts, columns)."""
-    runs, facts = (sorted({row[at] for row in rows}) for at in (0, 2))
+    runs = sorted({row[0] for row in rows})
     domains = ["all", *sorted({row[1] for row in rows})]
     places = [{name: at for at, name in enumerate(names)} for names in (runs, domains, facts)]
     added = np.full((len(facts), len(runs), len(domains), len(measures)), np.nan)

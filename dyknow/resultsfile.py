@@ -21,7 +21,14 @@ _SANDBOX: Final = (
 )
 _AMOUNT: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(%|[kmgt]i?b)", re.IGNORECASE)
 _TABLES: Final = "dyknow sql 'SHOW ALL TABLES' lists tables and columns."
-_MORE: Final = "Give DuckDB more with --memory-limit, as 8GB or 80%, or ask about fewer runs."
+_MORE: Final = (
+    "Give DuckDB more with --memory-limit, as 8GB or 80%, or ask about fewer runs: WHERE run IN ('NAME', …) behind a"
+    " macro reads those alone. dyknow score and dyknow timeline go through all runs, some at a time."
+)
+
+
+class TooLarge(QueryError):
+    """A statement needs more memory than DuckDB may take."""
 
 
 class Limits(NamedTuple):
@@ -128,7 +135,7 @@ def run_sql(
 def refused(error: duckdb.Error) -> QueryError:
     """Return what DuckDB says of a statement as an error of ours."""
     if isinstance(error, duckdb.OutOfMemoryException):
-        return QueryError(str(error).strip().splitlines()[0], hint=_MORE)
+        return TooLarge(str(error).strip().splitlines()[0], hint=_MORE)
     message = str(error).removeprefix("Invalid Input Error: ").strip()
     judged = message.startswith("The judge ")  # what the macros say of a judge who cannot tell
     return QueryError(message, hint="dyknow judge list tells who has judged what." if judged else _TABLES)

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 import duckdb
 
 from dyknow import catalogue, sparksql
-from dyknow.parts import parts
+from dyknow.parts import by_parts, parts
 from dyknow.results import TABLES
 from dyknow.resultsfile import run_sql
 from kg.errors import DataError, UsageError
@@ -152,13 +152,14 @@ class _Writer:
 
     def _partitioned(self, name: str, statement: str, values: Mapping[str, Any], by: Sequence[str]) -> None:
         """Write what a statement returns of each run into a folder of its own, some runs at a time."""
-        before = self._rows.get(name, 0)
-        for runs in parts(self._connection, self._wanted.runs, ANSWERS_AT_ONCE):
+
+        def copied(runs: Sequence[str], by: Sequence[str] = by) -> int:
             run_sql(self._connection, f"CREATE OR REPLACE TEMP TABLE exported AS {statement}", {**values, "runs": runs})
-            self._copy(name, "exported", by)
-        if self._rows.get(name, 0) == before:  # a file with the columns alone still tells what they are
-            run_sql(self._connection, f"CREATE OR REPLACE TEMP TABLE exported AS {statement}", {**values, "runs": []})
-            self._copy(name, "exported")
+            return self._copy(name, "exported", by)
+
+        found = parts(self._connection, self._wanted.runs, ANSWERS_AT_ONCE)
+        if not sum(by_parts(found, copied)):
+            copied([], ())  # a file with the columns alone still tells what they are
         run_sql(self._connection, "DROP TABLE exported")
 
     def _table(self, name: str, statement: str, values: Mapping[str, Any]) -> None:
@@ -169,7 +170,7 @@ class _Writer:
         run_sql(self._connection, f"CREATE OR REPLACE TEMP TABLE exported AS {statement}", values)
         self._copy(name, "exported")
 
-    def _copy(self, name: str, source: str, partitions: Sequence[str] = ()) -> None:
+    def _copy(self, name: str, source: str, partitions: Sequence[str] = ()) -> int:
         folder = self._folder / name
         folder.mkdir(exist_ok=True)
         if partitions:
@@ -180,6 +181,7 @@ class _Writer:
         copy = f"COPY (SELECT {self._selected(source)} FROM {source}) TO $target (FORMAT {self._kind}{header}{options})"
         [(count,)] = run_sql(self._connection, copy, {"target": str(target)}).rows
         self._rows[name] = self._rows.get(name, 0) + count
+        return int(count)
 
     def _selected(self, source: str) -> str:
         """Return what to select: in CSV lists as JSON, which other readers know."""

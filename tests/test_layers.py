@@ -67,6 +67,7 @@ ORDER = (
     "dyknow.tablefiles",
     "dyknow.statistics",
     "dyknow.rates",
+    "dyknow.tabulation",
     "dyknow.judges",
     "dyknow.analysis",
     "dyknow.longrows",

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dyknow import parts, tablefiles, timeline
+from dyknow.resultsfile import TooLarge
 from dyknow.tablefiles import Wanted
 
 DAYS = [20150101, 20190101, 20210101, 20231218]
@@ -37,6 +38,40 @@ def test_only_the_runs_asked_for(connection: duckdb.DuckDBPyConnection) -> None:
     one, *_, other = sorted(counted(connection))
     assert parts.parts(connection, [other, one]) == [[one, other]]
     assert parts.parts(connection, []) == []
+
+
+def test_parts_are_smaller_under_a_smaller_limit(
+    connection: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "MEMORY", 1)  # byte: whatever the machine has is more
+    whole = parts.parts(connection, most=40)
+    assert 1 < len(whole) < len(counted(connection))
+    connection.execute("SET memory_limit = '100MiB'")
+    monkeypatch.setattr(parts, "MEMORY", 10_000 * 1024**2)
+    assert parts.parts(connection, most=4000) == whole
+    connection.execute("RESET memory_limit")
+
+
+def test_a_part_that_does_not_fit_is_halved() -> None:
+    tried = []
+
+    def work(part: list[str]) -> str:
+        tried.append("".join(part))
+        if len(part) > 2:
+            raise TooLarge("Out of Memory Error: 1 GB.")
+        return "".join(part)
+
+    assert list(parts.by_parts([["a", "b"], ["c", "d", "e", "f", "g"]], work)) == ["ab", "cd", "e", "fg"]
+    assert tried == ["ab", "cdefg", "cd", "efg", "e", "fg"]
+
+
+def test_a_run_that_does_not_fit_by_itself_is_named() -> None:
+    def work(part: list[str]) -> str:
+        raise TooLarge("Out of Memory Error: 1 GB.")
+
+    with pytest.raises(TooLarge, match=r"The run b by itself does not fit: Out of Memory Error: 1 GB\.") as caught:
+        list(parts.by_parts([["b", "c"]], work))
+    assert "--memory-limit" in str(caught.value.hint)
 
 
 def test_a_sweep_in_parts_is_the_sweep(connection: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,9 @@ import io
 import json
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -13,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 from scipy import stats
 
-from dyknow import results
+from dyknow import results, tabulation
 from dyknow.analysis import Rates, mass, score, since_release
 from dyknow.cli import cli
 from dyknow.longrows import long_rows
@@ -21,6 +23,7 @@ from dyknow.named import import_named
 from dyknow.rates import MEASURES, fact_rows, intervals, table_intervals
 from dyknow.statistics import Interval
 from dyknow.titles import titles
+from kg.errors import QueryError
 from kg.snapshot import find_snapshots
 from tests.journals import write_likelihoods, write_run, write_samples
 
@@ -91,6 +94,77 @@ def test_every_rate_has_an_interval_that_holds_it(connection: duckdb.DuckDBPyCon
     for line in scores.table2:
         assert (line.interval is None) == (line.n == 0)
     assert score(connection, "2023-12-18", intervals=False).table1[0].up_to_date_interval is None
+
+
+def _plain(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return [tuple(round(value, 9) if isinstance(value, float) else value for value in row) for row in rows]
+
+
+@pytest.mark.parametrize("most", [1, 700])
+@pytest.mark.parametrize(
+    ("day", "how"),
+    [
+        ("2023-12-18", {"split": "property"}),
+        ("release", {"rule": "study"}),
+        ("2025-11-30", {"known_at": "2023-12-18"}),
+    ],
+)
+def test_tables_in_parts_are_the_rows_of_the_macros_at_once(
+    connection: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch, day: str, how: dict[str, str], most: int
+) -> None:
+    monkeypatch.setattr(tabulation, "ANSWERS_AT_ONCE", most)
+    scores = score(connection, day, **how, intervals=False)
+    assert len({row.run for row in scores.table1}) > 9
+    given = ", ".join(["$as_of", *(f"{name} := ${name}" for name in how)])
+    for name, rows in (("table1", scores.table1), ("table5", scores.table5), ("table2", scores.table2)):
+        every = connection.execute(f"FROM {name}({given})", {"as_of": day, **how}).fetchall()
+        assert _plain([row[: len(every[0])] for row in rows]) == _plain(every)
+        assert len(every) > 9
+
+
+@pytest.mark.parametrize("many", [5, 5000])
+def test_intervals_in_parts_are_those_of_all_facts_at_once(
+    connection: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch, many: int
+) -> None:
+    monkeypatch.setattr("dyknow.rates.MANY", many)
+    whole = table_intervals(fact_rows(connection, "2023-12-18"))
+    monkeypatch.setattr(tabulation, "ANSWERS_AT_ONCE", 1)
+    runs = sorted({run for run, *_ in whole})
+    asked = tabulation.Asked("2023-12-18")
+    found = tabulation.tabulated(connection, asked, runs, "domain", intervals=True).intervals
+    assert len(found) > 300
+    assert found == {key: pytest.approx(tuple(bounds)) for key, bounds in whole.items()}
+
+
+def test_verdicts_are_kept_no_longer_than_asked_for(connection: duckdb.DuckDBPyConnection) -> None:
+    statement = "SELECT run, count(*) FROM verdicts('2023-12-18') GROUP BY run ORDER BY run"
+    every = connection.execute(statement).fetchall()
+    some = every[1:3]
+    with (
+        suppress(KeyError),
+        tabulation.kept_verdicts(connection, [run for run, _ in some], tabulation.Asked("2023-12-18")),
+    ):
+        assert connection.execute(statement).fetchall() == some
+        raise KeyError
+    assert connection.execute(statement).fetchall() == every
+    with suppress(QueryError):
+        score(connection, "2023-12-18", known_at="2023-12-18", rule="none")
+    assert connection.execute(statement).fetchall() == every
+
+
+@pytest.mark.parametrize("table", ["verdicts", "table1", "table5", "table2", "soft"])
+def test_the_runs_asked_for_are_all_that_is_read(connection: duckdb.DuckDBPyConnection, table: str) -> None:
+    statement = f"FROM {table}('2023-12-18') WHERE run IN ('gpt2-xl', 'gpt-j-6B', 'partly')"
+    [(_, plan)] = connection.execute(f"EXPLAIN (FORMAT json) {statement}").fetchall()
+    scans = [node for node in _nodes(json.loads(plan)) if "responses" in str(node["extra_info"].get("Table"))]
+    assert scans
+    assert all("gpt-j-6B" in str(node["extra_info"].get("Filters")) for node in scans)
+
+
+def _nodes(found: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 -- JSON
+    for node in found if isinstance(found, list) else [found]:
+        yield node
+        yield from _nodes(node["children"])
 
 
 def test_an_interval_by_scipy(connection: duckdb.DuckDBPyConnection) -> None:

@@ -25,7 +25,7 @@ counted AS (
   FROM divided AS d
   GROUP BY GROUPING SETS ((d.run, d.part), (d.run))
 )
-SELECT DISTINCT r.run, r.title, r.release_year, r.prefixed, c.n, 100.0 * c.differing / nullif(c.n, 0) AS inconsistent,
+SELECT DISTINCT c.run, r.title, r.release_year, r.prefixed, c.n, 100.0 * c.differing / nullif(c.n, 0) AS inconsistent,
        c.domain
 FROM counted AS c JOIN runs AS r ON r.run = c.run
-ORDER BY r.release_year NULLS LAST, r.run, c.domain;
+ORDER BY r.release_year NULLS LAST, c.run, c.domain;
