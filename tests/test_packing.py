@@ -1,6 +1,7 @@
 """The commands of a series: packed snapshots are listed, verified, compared and taken out again."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -84,8 +85,12 @@ def test_what_would_be_lost_stays(folder: Path) -> None:
     assert (done.exit_code, str(statements) in done.stderr) == (1, True), done.output
     assert statements.stat().st_size == 100
     done = call(folder, "unpack")
-    assert (done.exit_code, done.stdout) == (0, "")
-    assert f"Left alone, for a folder is there: {', '.join(DATES)}." in done.stderr
+    assert (done.exit_code, done.stdout) == (1, ""), done.output
+    assert f"Left alone, for a whole folder is there: {DATES[0]}, {DATES[2]}." in done.stderr
+    assert f"{statements} is not the file the manifest names" in done.stderr
+    assert f"Move {folder / DATES[1]} away" in done.stderr
+    shutil.rmtree(folder / DATES[1])
+    assert call(folder, "unpack").stdout == f"{folder / DATES[1]}\n"
 
 
 MISUSED = [
@@ -127,6 +132,39 @@ def test_damage_is_told_with_exit_code_1(folder: Path) -> None:
     assert f"{DATES[1]}: {path} is damaged: its SHA-256 is" in done.stdout
     assert "CRC-32" in done.stdout
     assert "2 snapshots are damaged" in done.stderr
-    path.unlink()
+
+
+# ----------------------------------------------------------------------------------------------- damage and listings
+
+
+def test_what_is_damaged_stops_no_listing_and_nothing_that_does_without_it(folder: Path) -> None:
+    call(folder, "pack", *DATES[:2])
+    manifest = folder / DATES[2] / "manifest.json"
+    whole = manifest.read_bytes()
+    manifest.write_bytes(b"{}")
+    path = folder / "series" / f"{DATES[1]}.segment"
+    path.rename(folder / "elsewhere")
+    done = call(folder, "list", "--format", "json")
+    assert done.exit_code == 1
+    rows = {row["snapshot"]: row for row in json.loads(done.stdout)}
+    assert list(rows) == sorted([*SHIPPED, *DATES])
+    assert (rows[DATES[0]]["facts"], rows[DATES[0]]["damage"]) == (2, None)
+    assert (rows[DATES[1]]["facts"], rows[DATES[1]]["path"]) == (None, str(path))
+    assert f"{path} is missing" in rows[DATES[1]]["damage"]
+    assert f"{manifest} is not of format 1" in rows[DATES[2]]["damage"]
+    assert done.stderr.count("etch") == 2  # a next step for each
+    assert re.search(rf"^{DATES[1]} +DAMAGED *$", call(folder, "list").stdout, re.MULTILINE)
     done = call(folder, "verify")
-    assert (done.exit_code, f"{path} is missing" in done.stderr) == (1, True)
+    assert (done.exit_code, "2 snapshots are damaged" in done.stderr) == (1, True)
+    assert f"{DATES[0]}: whole\n{DATES[1]}: {path} is missing" in done.stdout
+    assert call(folder, "show", DATES[0]).exit_code == call(folder, "diff", SHIPPED[0], DATES[0]).exit_code == 0
+    assert f"{manifest} is not of format 1" in call(folder, "show", DATES[2]).stderr
+    asked = ["answers", "--snapshots", str(folder), "--subject", "Italy", "--as-of"]
+    assert CliRunner().invoke(cli, [*asked, DATES[0]]).exit_code == 0
+    assert f"{path} is missing" in CliRunner().invoke(cli, [*asked, DATES[1]]).stderr  # no other one instead
+    done = call(folder, "unpack")
+    assert (done.exit_code, done.stdout) == (1, f"{folder / DATES[0]}\n")
+    assert f"{path} is missing" in done.stderr
+    (folder / "elsewhere").rename(path)
+    manifest.write_bytes(whole)
+    assert call(folder, "verify").exit_code == call(folder, "list").exit_code == 0

@@ -19,6 +19,7 @@ from kg.errors import SnapshotError, UsageError
 from kg.snapshot import (
     Packed,
     Snapshot,
+    appending,
     choose,
     diff,
     drop,
@@ -26,14 +27,14 @@ from kg.snapshot import (
     load,
     pack,
     segments,
-    series,
     take,
     unpack,
     verify,
     whereabouts,
 )
+from kg.snapshot.appending import append
 from kg.snapshot.compare import By
-from kg.snapshot.series import FOLDER, SUMS, Known, Series, append, open_series
+from kg.snapshot.series import FOLDER, SUMS, Known, Series, open_series
 from kg.sources import Row, Source
 from kg.store import open_store
 from kg.terms import WDS, EndKind
@@ -148,7 +149,7 @@ def test_a_failure_half_way_leaves_the_series_as_it_was(
 
 
 def test_a_series_that_is_being_written_is_left_alone(tmp_path: Path) -> None:
-    with series._locked(tmp_path), pytest.raises(SnapshotError, match="another process"):
+    with appending.locked(tmp_path), pytest.raises(SnapshotError, match="another process"):
         append(tmp_path, date(0), [], manifest=b"", about={}, digest="")
 
 

@@ -19,7 +19,7 @@ from dyknow.resultsfile import Limits
 from dyknow.tables import WIDTH, Format, Listing
 from kg.dates import Day, format_day, parse_day
 from kg.errors import DyknowError, SnapshotError, UsageError
-from kg.snapshot import Snapshot, choose, find_snapshots
+from kg.snapshot import Snapshot, Survey, choose, find_snapshots, survey, tidy
 from kg.store import Endpoint, Store, open_store
 from kg.terms import Rule
 
@@ -48,20 +48,38 @@ class Places:
         return Limits(self.memory_limit)
 
     def find(self) -> list[Snapshot]:
-        """Return all snapshots, by date."""
+        """Return all snapshots, by date.
+
+        Raises:
+            SnapshotError: one of them is damaged.
+        """
         return find_snapshots(self.snapshots)
 
+    def survey(self) -> Survey:
+        """Return all snapshots, the damaged ones apart."""
+        return survey(self.snapshots)
+
     def snapshot(self, as_of: Day, known_at: str | None) -> Snapshot:
-        """Return the snapshot to read for a day; an unknown one gets a suggestion."""
-        return choose(self.find(), as_of, known_at)
+        """Return the snapshot to read for a day; an unknown one gets a suggestion.
+
+        Raises:
+            SnapshotError: that one is damaged; others may be.
+        """
+        found = self.survey()
+        return choose(found.snapshots, as_of, known_at, found.damaged)
 
     def named(self, name: str) -> Snapshot:
         """Return the snapshot of a date.
 
         Raises:
             UsageError: there is none.
+            SnapshotError: it is damaged; others may be.
         """
-        found = {snapshot.id: snapshot for snapshot in self.find()}
+        there = self.survey()
+        for damaged in there.damaged:
+            if damaged.id == name:
+                raise damaged.error
+        found = {snapshot.id: snapshot for snapshot in there.snapshots}
         if name not in found:
             raise UsageError(f"There is no snapshot {name!r}.", hint=nearest(name, found, "dyknow snapshot list"))
         return found[name]
@@ -272,6 +290,12 @@ def emit(text: str) -> None:
 def note(text: str) -> None:
     """Write a remark to standard error, where it spoils no result."""
     click.echo(text, err=True)
+
+
+def tidied(places: Places) -> None:
+    """Clean up what killed commands left in the folder of snapshots, and say so."""
+    for line in tidy(places.snapshots):
+        note(line)
 
 
 def show(listing: Listing, form: Format) -> None:

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import click
 
-from dyknow.commands.common import Places, command, emit, example, format_option, note, places, show
+from dyknow.commands.common import Places, command, emit, example, format_option, note, places, show, tidied
 from dyknow.commands.mirroring import StepMeter
 from dyknow.tables import Format, Listing
 from kg import snapshot
 from kg.errors import SnapshotError, UsageError
 from kg.resources import SHIPPED, shipped_snapshots
-from kg.snapshot import Snapshot
+from kg.snapshot import Damaged, Packed, Snapshot
 from kg.sources.fetch import Step
 
 
@@ -28,6 +28,7 @@ def pack(names: tuple[str, ...], keep: bool, form: Format, places: Places) -> No
     end only; what is older than its newest snapshot stays a folder. Each snapshot is read back, byte for byte, before
     its folder is taken away. The snapshots that ship with dyknow stay files.
     """
+    tidied(places)
     chosen = _to_pack(names, places)
     if not chosen:
         note("There is nothing to pack.")
@@ -84,21 +85,52 @@ def _to_pack(names: Sequence[str], places: Places) -> list[Snapshot]:
 def unpack(names: tuple[str, ...], target: Path | None, places: Places) -> None:
     """Write snapshots of a series as folders of their own: all of them, or those named.
 
-    They are what was packed, byte for byte. The series stays as it is; when all are out, it can be deleted.
+    They are what was packed, byte for byte. The series stays as it is; when all are out, it can be deleted. A folder
+    that is there already is checked and left alone. Exit code 1 where it is damaged, or a segment is.
     """
-    series = snapshot.packed(places.snapshots)
-    found = {one.id: one for one in series}
-    if not found:
+    tidied(places)
+    series, missing = snapshot.survey_packed(places.snapshots)
+    if not series and not missing:
         raise SnapshotError(f"{places.snapshots} has no series.", hint="Make one: dyknow snapshot pack")
+    every: list[Packed | Damaged] = [*series, *missing]
+    found = {one.id: one for one in every}
     for name in names:
         if name not in found:
             raise UsageError(f"The series has no snapshot {name!r}.", hint="See: dyknow snapshot list")
-    folder = target or places.snapshots
-    chosen = [found[name] for name in dict.fromkeys(names)] or [one for one in series if not (folder / one.id).exists()]
-    left = [one.id for one in series if one not in chosen]
-    if left and not names:
-        note(f"Left alone, for a folder is there: {', '.join(left)}. Whether it is whole: dyknow snapshot verify")
-    meter = StepMeter()
+    chosen = [found[name] for name in dict.fromkeys(names)] or list(found.values())
+    folder, meter = target or places.snapshots, StepMeter()
+    errors: list[SnapshotError] = []
+    left: list[str] = []
     for number, one in enumerate(chosen, 1):
-        emit(f"{snapshot.unpack(one, folder).path}\n")
+        try:
+            if names or not (folder / one.id).exists():
+                emit(f"{_unpacked(one, folder).path}\n")
+            else:
+                left.append(_whole(one, folder))
+        except SnapshotError as error:
+            errors.append(error)
         meter(Step("snapshots unpacked", number, len(chosen)))
+    if left:
+        note(f"Left alone, for a whole folder is there: {', '.join(left)}.")
+    for other in errors[:-1]:
+        note(f"{other.message} {other.hint or ''}".rstrip())
+    if errors:
+        raise errors[-1]
+
+
+def _unpacked(one: Packed | Damaged, folder: Path) -> Snapshot:
+    if isinstance(one, Damaged):
+        raise one.error
+    return snapshot.unpack(one, folder)
+
+
+def _whole(one: Packed | Damaged, folder: Path) -> str:
+    """Return the date of a snapshot whose folder is there and whole.
+
+    Raises:
+        SnapshotError: it is damaged.
+    """
+    if wrong := snapshot.verify(folder / one.id):
+        hint = f"Move {folder / one.id} away, and unpack it again."
+        raise SnapshotError(" ".join(wrong), hint="Fetch it again." if isinstance(one, Damaged) else hint)
+    return one.id

@@ -21,6 +21,7 @@ from dyknow.commands.common import (
     note,
     places,
     show,
+    tidied,
 )
 from dyknow.commands.dumping import Dumping, dumping
 from dyknow.commands.mirroring import (
@@ -40,7 +41,7 @@ from dyknow.tables import Format, Listing, as_json
 from kg import identity, snapshot
 from kg.dates import Day, format_day
 from kg.errors import DyknowError, SnapshotError, SourceError, UsageError
-from kg.snapshot import ChangeKind, Clock, Snapshot
+from kg.snapshot import ChangeKind, Clock, Damaged, Snapshot, by_day
 from kg.sources import Source, published, table
 from kg.sources.fetch import STEPS, Plan, days_of, end_of, from_dump, from_query_service, mirror, plan
 from kg.sources.queryservice import QueryService
@@ -115,6 +116,7 @@ def take(
             hint="With FILE give --source dump, table or published; without it wikidata or query.",
         )
     dump.check(kind)
+    tidied(places)
     if kind in FILES:
         made = FILES[kind](file)
     else:
@@ -212,6 +214,8 @@ def history(
     days = days_of(first, last, every)
     if not days:
         raise UsageError(f"There is no day from {format_day(first)} to {format_day(last)}.", hint="Turn them round.")
+    if not only_plan:
+        tidied(places)
     left, work, meter = free(places.snapshots, days), places.snapshots / WORK, StepMeter()
     scope = f"history {format_day(first)} {format_day(last)} {every}"
     with unbroken(places, work), how.web(work) as web:
@@ -269,13 +273,18 @@ def _revisions(one: Snapshot) -> dict[str, object]:
     return {item: entry["revision"] for item, entry in entities.items()}
 
 
-@snapshots.command("list", epilog=example("dyknow snapshot list"))
+@snapshots.command("list", epilog=example("dyknow snapshot list", "dyknow snapshot list --format csv"))
 @format_option
 @places("snapshots")
 def list_snapshots(form: Format, places: Places) -> None:
-    """List all snapshots, your own and those that ship, by date; those in a series have a segment as their path."""
-    columns = ("snapshot", "source", "facts", "statements", "triples", "digest", "known", "path")
-    rows = [
+    """List all snapshots by date, your own and those that ship with dyknow.
+
+    JSON and CSV also give the path, which is a segment for those in a series, and what is wrong with a damaged one.
+    Statements are not read; whether they are whole, `dyknow snapshot verify` tells. Exit code 1 where one is damaged.
+    """
+    columns = ("snapshot", "source", "facts", "statements", "triples", "digest", "known", "path", "damage")
+    there = places.survey()
+    rows: list[tuple[object, ...]] = [
         (
             one.id,
             one.manifest["source"]["name"],
@@ -283,10 +292,34 @@ def list_snapshots(form: Format, places: Places) -> None:
             one.digest if form != "table" else one.digest[:12],
             one.known,
             str(one.path),
+            None,
         )
-        for one in places.find()
+        for one in there.snapshots
     ]
-    show(Listing(columns, rows) if form != "table" else Listing(columns[:-1], [row[:-1] for row in rows]), form)
+    marked = "DAMAGED" if form == "table" else None
+    rows += [(one.id, marked, *[None] * 5, str(one.path), one.error.message) for one in there.damaged]
+    rows.sort(key=lambda row: by_day(str(row[0])))
+    show(Listing(columns, rows) if form != "table" else Listing(columns[:-2], [row[:-2] for row in rows]), form)
+    _untidy(places)
+    _complain(there.damaged)
+
+
+def _untidy(places: Places) -> None:
+    """Say what killed commands left."""
+    if found := snapshot.untidy(places.snapshots):
+        note("\n".join([*found, "The next dyknow snapshot pack or take cleans that up."]))
+
+
+def _complain(damaged: Sequence[Damaged]) -> None:
+    """Say what is wrong with the damaged snapshots, and fail where there are any.
+
+    Raises:
+        SnapshotError: there are.
+    """
+    for one in damaged[:-1]:
+        note(f"{one.error.message} {one.error.hint or ''}".rstrip())
+    if damaged:
+        raise damaged[-1].error
 
 
 @snapshots.command("show", epilog=example("dyknow snapshot show 2025-11-30"))
@@ -336,11 +369,14 @@ def verify(names: tuple[str, ...], places: Places) -> None:
     Digests, order and counts are worked out anew. In a series the files before a snapshot's own are checked, too, for
     its lines stand there. Exit code 1 where one is damaged.
     """
+    there = snapshot.Survey([places.named(name) for name in names], []) if names else places.survey()
+    every: list[Snapshot | Damaged] = [*there.snapshots, *there.damaged]
     damaged = 0
-    for chosen in [places.named(name) for name in names] if names else places.find():
-        problems = snapshot.verify(chosen)
-        damaged += bool(problems)
-        emit(f"{chosen.id}: {'whole' if not problems else ' '.join(problems)}\n")
+    for chosen in sorted(every, key=lambda one: by_day(one.id)):
+        wrong = [chosen.error.message] if isinstance(chosen, Damaged) else snapshot.verify(chosen)
+        damaged += bool(wrong)
+        emit(f"{chosen.id}: {'whole' if not wrong else ' '.join(wrong)}\n")
+    _untidy(places)
     if damaged:
         raise DyknowError(
             f"{damaged} snapshot{'s are' if damaged > 1 else ' is'} damaged.", hint="Take or fetch it again."

@@ -5,13 +5,17 @@ A snapshot is a folder ``DATE/`` with ``statements.nt.gz`` (sorted N-Triples; th
 where each line stands once; they are found and read like the others.
 
 Inside, again upward only: ``triples`` (rows to N-Triples), ``reading`` (N-Triples to statements), ``manifest``,
-``segments`` and ``series`` (many snapshots stored once), ``files`` (folders), ``verifying``, ``compare`` (diff).
+``segments``, ``series``, ``appending`` (many snapshots stored once), ``beside``, ``files`` and ``tidying`` (folders),
+``verifying``, ``changed`` and ``compare`` (diff).
 """
 
 from kg.snapshot.compare import By, Change, ChangeKind, Clock, IdFate, diff, tally
 from kg.snapshot.files import (
+    Damaged,
     Packed,
     Snapshot,
+    Survey,
+    by_day,
     choose,
     drop,
     find_snapshots,
@@ -19,12 +23,15 @@ from kg.snapshot.files import (
     local_folder,
     pack,
     packed,
+    survey,
+    survey_packed,
     take,
     take_in_parts,
     unpack,
     whereabouts,
 )
 from kg.snapshot.reading import Statement
+from kg.snapshot.tidying import tidy, untidy
 from kg.snapshot.verifying import verify
 
 __all__ = [
@@ -32,10 +39,13 @@ __all__ = [
     "Change",
     "ChangeKind",
     "Clock",
+    "Damaged",
     "IdFate",
     "Packed",
     "Snapshot",
     "Statement",
+    "Survey",
+    "by_day",
     "choose",
     "diff",
     "drop",
@@ -44,10 +54,14 @@ __all__ = [
     "local_folder",
     "pack",
     "packed",
+    "survey",
+    "survey_packed",
     "take",
     "take_in_parts",
     "tally",
+    "tidy",
     "unpack",
+    "untidy",
     "verify",
     "whereabouts",
 ]

@@ -6,15 +6,16 @@ is the fact itself, one of its statements, or the subject or a holder of one.
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from itertools import compress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kg.snapshot.reading import Statement, read_graph
+from kg.snapshot.reading import Statement, read_graphs
 from kg.snapshot.segments import Chunk
 from kg.snapshot.series import Series
-from kg.terms import DY, FACT, PS, SKOS_ALT, WDS, WIKIBASE
+from kg.terms import DY, FACT, PQ, PQV, PS, SKOS_ALT, WDS, WIKIBASE, P
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,12 +25,24 @@ if TYPE_CHECKING:
 _FACTS: Final = f"<{FACT}".encode(), f"<{FACT[:-1]};".encode()
 """The first subject that can be a fact, and the first after all facts."""
 
-_HOLDER: Final = re.compile(rb"^(<[^>]*>) <%bP\d+> (<[^>]*>) \.$" % re.escape(PS.encode()), re.MULTILINE)
+_HOLDER: Final = re.compile(rb"> <%bP\d+> (<[^>]*>) \.$" % re.escape(PS.encode()), re.MULTILINE)
+"""A statement's line from the end of its subject; what begins with fixed bytes is found ten times faster."""
+
 _WDS: Final = f"<{WDS}".encode()
 _SUBJECT, _PROPERTY, _STATEMENT = (f"<{DY}{name}>".encode() for name in ("subject", "property", "statement"))
 
-_UNREAD: Final = (f" <{WIKIBASE}sitelinks> ".encode(), f" <{SKOS_ALT}> ".encode())
-"""Predicates that change often and that no statement is read from."""
+_UNREAD: Final = tuple(
+    start.encode()
+    for start in (
+        f"<{WIKIBASE}sitelinks> ",
+        f"<{SKOS_ALT}> ",
+        f"<{P}P",
+        f"<{PQV}",
+        *(f"<{PQ}{bound}> " for bound in ("P580", "P582")),
+        f"<{DY}dayAfterEnd> ",
+    )
+)
+"""How predicates begin from which `kg.snapshot.reading` reads no statement; they are half of all lines, or more."""
 
 
 class Side(NamedTuple):
@@ -59,19 +72,25 @@ def between(series: Series, places: tuple[int, int], entity: Callable[[str], str
     ways = _Ways()
     for segment, chunk, first in series.chunks(masks[0] | masks[1]):
         ways.read(segment.read(chunk.block), chunk, [mask[first : first + chunk.lines] for mask in masks])
-    wanted = sorted(ways.wanted(entity))
-    lines: tuple[list[bytes], list[bytes]] = [], []
+    wanted = ways.wanted(entity)
+    ordered = sorted(wanted)
+    shared: list[bytes] = []
+    own: tuple[list[bytes], list[bytes]] = [], []
     for segment, chunk, first in series.chunks(masks[0] | masks[1]):
-        if own := _within(wanted, chunk):
+        if subjects := _within(ordered, chunk):
             found = segment.lines(chunk)
-            for start, end in _ranges(found, own):
-                for mask, kept in zip(masks, lines, strict=True):
-                    kept.extend(compress(found[start:end], mask[first + start : first + end].tolist()))
-    one, other = (
-        Side(read_graph(b"\n".join(kept)), frozenset(iri[len(_WDS) : -1].decode() for iri in ids))
-        for kept, ids in zip(lines, ways.ids, strict=True)
+            one, other = (mask[first : first + chunk.lines].tolist() for mask in masks)
+            for number in _picked(found, subjects, wanted):
+                if one[number]:
+                    (shared if other[number] else own[0]).append(found[number])
+                elif other[number]:
+                    own[1].append(found[number])
+    sides = read_graphs(*(b"\n".join(lines) for lines in (shared, *own)))
+    older, newer = (
+        Side(statements, frozenset(iri[len(_WDS) : -1].decode() for iri in ids))
+        for statements, ids in zip(sides, ways.ids, strict=True)
     )
-    return one, other
+    return older, newer
 
 
 def _masks(series: Series, places: tuple[int, int]) -> tuple["Mask", "Mask"]:
@@ -89,13 +108,22 @@ def _within(wanted: Sequence[bytes], chunk: Chunk) -> Sequence[bytes]:
     return wanted[bisect_left(wanted, first) : bisect_left(wanted, last + b"\0")]
 
 
-def _ranges(lines: Sequence[bytes], subjects: Sequence[bytes]) -> Iterator[tuple[int, int]]:
-    """Yield where in sorted lines those of each subject stand."""
-    at = 0
+def _picked(lines: Sequence[bytes], subjects: Sequence[bytes], wanted: AbstractSet[bytes]) -> list[int]:
+    """Return the places of the lines, in sorted ones, whose subject is wanted; few subjects are searched for."""
+    if len(subjects) * 8 > len(lines):
+        parts = (line.partition(b" ") for line in lines)
+        return [
+            number
+            for number, (subject, _, rest) in enumerate(parts)
+            if subject in wanted and not rest.startswith(_UNREAD)
+        ]
+    at, picked = 0, []
     for subject in subjects:
         start = bisect_left(lines, subject + b" ", lo=at)
         at = bisect_left(lines, subject + b"!", lo=start)  # the sign after a space
-        yield start, at
+        behind = len(subject) + 1
+        picked += [number for number in range(start, at) if not lines[number].startswith(_UNREAD, behind)]
+    return picked
 
 
 @dataclass
@@ -118,12 +146,16 @@ class _Ways:
         """Read a chunk of lines, of which two masks tell in which of the snapshots they stand."""
         differs = masks[0] ^ masks[1]
         # A dead line is a way too many, which costs a little and harms nothing.
-        self._holders += [(found[1], found[2]) for found in _HOLDER.finditer(data)]
+        self._holders += [
+            (data[data.rfind(b"\n", 0, found.start()) + 1 : found.start() + 1], found[1])
+            for found in _HOLDER.finditer(data)
+        ]
         has_facts = chunk.last >= _FACTS[0] and chunk.first < _FACTS[1]
         lines = data.split(b"\n") if has_facts or differs.any() else []
         for line in compress(lines, differs.tolist()):
-            if not any(unread in line for unread in _UNREAD):
-                self._differ.add(line.partition(b" ")[0])
+            subject, _, rest = line.partition(b" ")
+            if not rest.startswith(_UNREAD):
+                self._differ.add(subject)
         if has_facts:
             start, end = (bisect_left(lines, bound, hi=chunk.lines) for bound in _FACTS)
             for line, *stands in zip(lines[start:end], *(mask[start:end].tolist() for mask in masks), strict=True):

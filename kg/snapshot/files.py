@@ -6,28 +6,32 @@ import heapq
 import io
 import os
 import re
-import shutil
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, groupby, islice
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, NamedTuple
 
 from kg.dates import Day, format_day, parse_day
 from kg.errors import SnapshotError, UsageError
 from kg.resources import shipped_snapshots
 from kg.snapshot import manifest as manifests
+from kg.snapshot.appending import append, mend
+from kg.snapshot.beside import exists, take_away, written_beside
 from kg.snapshot.reading import Statement, read_graph
 from kg.snapshot.segments import SUFFIX
-from kg.snapshot.series import FOLDER, Series, append, open_series
+from kg.snapshot.series import FOLDER, Series, open_series, survey_series
 from kg.snapshot.triples import ntriples
 from kg.sources import Row, Source
 
 _STATEMENTS: Final = "statements.nt.gz"
+PARTS: Final = (_STATEMENTS, manifests.NAME)
+"""The files in a snapshot's folder."""
+
 _LINES: Final = 10_000
 _BLOCK: Final = 1 << 20
 _IS_DATE: Final = re.compile(r"-?\d{4,}-\d\d-\d\d")
@@ -154,6 +158,20 @@ class Packed(Snapshot):
         return b"".join(self.blocks())
 
 
+class Damaged(NamedTuple):
+    """A snapshot that cannot be opened.
+
+    Attributes:
+        id: Its date.
+        path: Its folder or segment.
+        error: Why not, and the next step.
+    """
+
+    id: str
+    path: Path
+    error: SnapshotError
+
+
 def packed(folder: Path) -> list[Packed]:
     """Return the snapshots that a folder of snapshots has in a series, by date.
 
@@ -162,6 +180,14 @@ def packed(folder: Path) -> list[Packed]:
     """
     series = open_series(folder / FOLDER)
     return _in_series(series) if series else []
+
+
+def survey_packed(folder: Path) -> tuple[list[Packed], list[Damaged]]:
+    """Return the snapshots that a folder of snapshots has in a series, those that cannot be opened apart."""
+    place = folder / FOLDER
+    opened = survey_series(place)
+    damaged = [Damaged(name, place / (name + SUFFIX), error) for name, error in opened.damaged.items()]
+    return _in_series(opened.series) if opened.series else [], damaged
 
 
 def _in_series(series: Series) -> list[Packed]:
@@ -208,50 +234,82 @@ def load(path: Path) -> Snapshot:
     return Snapshot(path.name, path, manifests.read(path))
 
 
+class Survey(NamedTuple):
+    """The snapshots there are, by date: those that can be opened, and those that cannot."""
+
+    snapshots: list[Snapshot]
+    damaged: list[Damaged]
+
+
 def find_snapshots(folder: Path | None = None) -> list[Snapshot]:
     """Return the snapshots of a folder (default: `local_folder`) and the shipped ones, by date.
 
     Raises:
-        SnapshotError: a manifest is damaged, or a local snapshot and a shipped one of the same date differ.
+        SnapshotError: one is damaged, or a local snapshot and a shipped one of the same date differ.
+    """
+    found = survey(folder)
+    for one in found.damaged:
+        raise one.error
+    return found.snapshots
+
+
+def survey(folder: Path | None = None) -> Survey:
+    """Return the snapshots of a folder (default: `local_folder`) and the shipped ones, the damaged ones apart.
+
+    Manifests are read, no statements; whether these are whole, `verify` tells.
     """
     found: dict[str, Snapshot] = {}
+    damaged: dict[str, Damaged] = {}
     for place in (folder or local_folder(), shipped_snapshots()):
-        for snapshot in _of_folder(place):
-            first = found.setdefault(snapshot.id, snapshot)
-            if first.digest != snapshot.digest:
-                raise SnapshotError(
-                    f"{first.path} and {snapshot.path} are two different snapshots of one date.",
-                    hint=f"Move {first.path} away.",
-                )
-    return sorted(found.values(), key=lambda snapshot: snapshot.date)
+        for one in _of_folder(place):
+            if isinstance(one, Damaged):
+                damaged.setdefault(one.id, one)
+                continue
+            first = found.setdefault(one.id, one)
+            if first.digest != one.digest:
+                message = f"{first.path} and {one.path} are two different snapshots of one date."
+                twice = SnapshotError(message, hint=f"Move {first.path} away.")
+                damaged.setdefault(one.id, Damaged(one.id, first.path, twice))
+    whole = [one for one in found.values() if one.id not in damaged]
+    return Survey(sorted(whole, key=lambda one: one.date), [damaged[name] for name in sorted(damaged, key=by_day)])
 
 
-def _of_folder(folder: Path) -> Iterator[Snapshot]:
+def by_day(name: str) -> tuple[Day, str]:
+    """Return what sorts the names of snapshots; a damaged one may be named by no date, and comes first."""
+    return (parse_day(name) if _IS_DATE.fullmatch(name) else 0), name
+
+
+def _of_folder(folder: Path) -> Iterator[Snapshot | Damaged]:
     """Yield the snapshots of one folder, those in folders of their own first."""
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if _IS_DATE.fullmatch(path.name) and path.is_dir():
-            yield load(path)
-    yield from packed(folder)
+            try:
+                yield load(path)
+            except SnapshotError as error:
+                yield Damaged(path.name, path, error)
+    yield from chain(*survey_packed(folder))
 
 
-def choose(snapshots: Sequence[Snapshot], as_of: Day, known_at: str | None = None) -> Snapshot:
+def choose(
+    snapshots: Sequence[Snapshot], as_of: Day, known_at: str | None = None, damaged: Sequence[Damaged] = ()
+) -> Snapshot:
     """Return the snapshot to read: the one of ``known_at``, else the oldest not before ``as_of``, else the newest.
 
     Raises:
         UsageError: there is none of that date.
-        SnapshotError: there are none at all.
+        SnapshotError: there are none at all, or it is one of the damaged.
     """
-    if not snapshots:
+    there: list[Snapshot | Damaged] = [*snapshots, *damaged]
+    every = {one.id: one for one in sorted(there, key=lambda one: by_day(one.id))}
+    if not every:
         raise SnapshotError("There are no snapshots.", hint="Take one: dyknow snapshot take")
-    if known_at is not None:
-        for snapshot in snapshots:
-            if snapshot.id == known_at:
-                return snapshot
-        raise UsageError(
-            f"There is no snapshot {known_at!r}.", hint=f"There are: {', '.join(s.id for s in snapshots)}."
-        )
-    ordered = sorted(snapshots, key=lambda snapshot: snapshot.date)
-    return next((snapshot for snapshot in ordered if snapshot.date >= as_of), ordered[-1])
+    if known_at is not None and known_at not in every:
+        raise UsageError(f"There is no snapshot {known_at!r}.", hint=f"There are: {', '.join(every)}.")
+    later = (name for name in every if by_day(name)[0] >= as_of)
+    chosen = every[known_at or next(later, [*every][-1])]
+    if isinstance(chosen, Damaged):
+        raise chosen.error
+    return chosen
 
 
 def take(source: Source, folder: Path, date: Day | None = None, known: str | None = None) -> Snapshot:
@@ -272,7 +330,7 @@ def take(source: Source, folder: Path, date: Day | None = None, known: str | Non
     data = ntriples(source.rows, source.triples)
     packed = _gzip(data)
     manifest = manifests.build(source, day=day, known=known or source.known, data=data, packed=packed)
-    with _beside(target) as beside:
+    with written_beside(target) as beside:
         _write(beside / _STATEMENTS, packed)
         _write(beside / manifests.NAME, manifests.render(manifest))
     return Snapshot(target.name, target, manifest)
@@ -301,7 +359,7 @@ def take_in_parts(
     """
     target, day = _target(source, folder, date)
     tally = manifests.Tally(day)
-    with _beside(target) as beside, tempfile.TemporaryDirectory(prefix=".parts-", dir=folder) as spilled:
+    with written_beside(target) as beside, tempfile.TemporaryDirectory(prefix="parts-", dir=beside) as spilled:
         sorted_parts = []
         for number, rows in enumerate(chain(parts, [()])):
             tally.add(rows)
@@ -335,28 +393,9 @@ def _target(source: Source, folder: Path, date: Day | None) -> tuple[Path, Day]:
     if (day := source.date if date is None else date) is None:
         raise UsageError("The source does not say which day it shows.", hint="Give the date.")
     if there := whereabouts(folder, day):
-        raise _exists(there)
+        raise exists(there)
     folder.mkdir(parents=True, exist_ok=True)
     return folder / format_day(day), day
-
-
-@contextmanager
-def _beside(target: Path) -> Iterator[Path]:
-    """Yield a folder beside the target, which takes its place when all went well."""
-    beside = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    try:
-        beside.chmod(0o755)
-        yield beside
-        try:
-            beside.rename(target)
-        except OSError as error:
-            raise _exists(target) from error
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
-
-
-def _exists(target: Path) -> SnapshotError:
-    return SnapshotError(f"{target} exists; a snapshot is never overwritten.", hint="Choose another date or folder.")
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -397,6 +436,8 @@ def pack(snapshot: Snapshot, folder: Path) -> Packed:
             about={key: snapshot.manifest[key] for key in manifests.QUICK},
             digest=snapshot.digest,
         )
+    else:
+        mend(place)  # a killed process may have left it out of the list
     done = _in_series(series)[series.place(snapshot.id)]
     if done.digest != snapshot.digest or done.manifest["checksum"] != snapshot.manifest["checksum"]:
         raise SnapshotError(
@@ -414,15 +455,13 @@ def drop(snapshot: Snapshot, packed: Packed) -> None:
     """
     if isinstance(snapshot, Packed) or snapshot.digest != packed.digest:
         raise SnapshotError(f"{packed.path} does not hold {snapshot.path}.", hint="Nothing was taken away.")
-    foreign = sorted({path.name for path in snapshot.path.iterdir()} - {_STATEMENTS, manifests.NAME})
+    foreign = sorted({path.name for path in snapshot.path.iterdir()} - {*PARTS})
     if foreign:
         hint = "It is packed, and its folder stays. Move that file away, or leave folders with --keep."
         raise SnapshotError(f"{snapshot.path} also holds {foreign[0]}, which is no part of a snapshot.", hint=hint)
     for _ in snapshot.blocks():  # raises where they are not what the manifest names
         pass
-    aside = snapshot.path.with_name(f".{snapshot.id}-packed")
-    snapshot.path.rename(aside)  # at once, so that nobody meets half a folder
-    shutil.rmtree(aside)
+    take_away(snapshot.path)
 
 
 def unpack(packed: Packed, folder: Path) -> Snapshot:
@@ -435,10 +474,10 @@ def unpack(packed: Packed, folder: Path) -> Snapshot:
     """
     target = folder / packed.id
     if target.exists():
-        raise _exists(target)
+        raise exists(target)
     folder.mkdir(parents=True, exist_ok=True)
     manifest = dict(packed.manifest)
-    with _beside(target) as beside:
+    with written_beside(target) as beside:
         with (beside / _STATEMENTS).open("wb") as file:
             with _packing(file) as stream:
                 stream.writelines(packed.blocks())

@@ -93,17 +93,33 @@ def read_graph(data: bytes) -> list[Statement]:
     Raises:
         SnapshotError: the bytes are not N-Triples.
     """
-    graph = _Graph(data)
+    return _in_order(_Graph(data))
+
+
+def read_graphs(shared: bytes, *own: bytes) -> list[list[Statement]]:
+    """Return the statements of graphs that have some N-Triples in common, and each its own; those are parsed once.
+
+    Raises:
+        SnapshotError: the bytes are not N-Triples.
+    """
+    common = _Graph(shared)
+    return [_in_order(_Graph(data, common)) for data in own]
+
+
+def _in_order(graph: "_Graph") -> list[Statement]:
     statements = [statement for fact in graph.of_type(DY + "Fact") for statement in _statements(graph, fact)]
     return sorted(statements, key=lambda s: (s.fact, s.label or "", s.holder or "", s.start or (0, 0), s.iri))
 
 
 class _Graph:
-    """Triples by subject and predicate, as plain strings."""
+    """Triples by subject and predicate, as plain strings; those of another graph are in it, too."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, like: "_Graph | None" = None) -> None:
         self._objects: dict[tuple[str, str], list[str]] = defaultdict(list)
         self._types: dict[str, list[str]] = defaultdict(list)
+        if like:
+            self._objects.update({key: [*values] for key, values in like._objects.items()})
+            self._types.update({key: [*values] for key, values in like._types.items()})
         try:
             for quad in ox.parse(data, format=ox.RdfFormat.N_TRIPLES):
                 subject, value = _plain(quad.subject), _plain(quad.object)

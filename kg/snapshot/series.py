@@ -10,19 +10,16 @@ one before it, and ``SHA256SUMS`` lists them all, as ``sha256sum --check`` reads
 """
 
 import hashlib
-import os
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
-from operator import lt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kg.dates import parse_day
+from kg.dates import Day, parse_day
 from kg.errors import SnapshotError, UsageError
-from kg.snapshot.segments import SUFFIX, Block, Chunk, Segment, Writer, digests, open_segment
+from kg.snapshot.segments import SUFFIX, Block, Chunk, Segment, open_segment
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +31,6 @@ FOLDER: Final = "series"
 """The name of a series in a folder of snapshots."""
 
 SUMS: Final = "SHA256SUMS"
-_LOCK: Final = ".lock"
 
 
 class Lines(NamedTuple):
@@ -104,7 +100,7 @@ class Series:
         Raises:
             SnapshotError: a segment is damaged.
         """
-        like = self.manifest(_before(place)) if place else b""
+        like = self.manifest(before_place(place)) if place else b""
         segment = self.segments[place]
         return segment.read(Block(*segment.index["manifest"]), like)
 
@@ -141,8 +137,8 @@ class Series:
             SnapshotError: a segment is damaged; or, after the last piece, the whole has not the digest it should have.
         """
         digest, mask = hashlib.sha256(), self.standing(place)
-        runs = [_run(segment, mask) for segment in self.segments[: place + 1]]
-        for parts in _side_by_side(runs):
+        runs = [run_of(segment, mask) for segment in self.segments[: place + 1]]
+        for parts in side_by_side(runs):
             lines = sorted([line for part in parts.values() for line in part.lines])
             block = b"\n".join(lines) + b"\n"
             digest.update(block)
@@ -164,7 +160,7 @@ class Series:
             for name in ("left", "back"):
                 for number in segment.numbers(name).tolist():
                     events.setdefault(number, []).append(date)
-        for parts in _side_by_side([_run(segment) for segment in self.segments]):
+        for parts in side_by_side([run_of(segment) for segment in self.segments]):
             for line, number, run in sorted(
                 (line, number, run)
                 for run, part in parts.items()
@@ -176,7 +172,7 @@ class Series:
     def problems(self, place: int | None = None) -> list[str]:
         """Return what is wrong with the files of the snapshots up to one, all of them where none is named."""
         stop = len(self.segments) if place is None else place + 1
-        listed, found = _sums(self.folder), []
+        listed, found = listed_sums(self.folder), []
         for number, segment in enumerate(self.segments[:stop]):
             if number not in self._checked:
                 own = list(segment.problems(listed.get(segment.path.name)))
@@ -188,9 +184,21 @@ class Series:
         return found
 
 
-def _before(place: int) -> int:
+def before_place(place: int) -> int:
     """Return the snapshot that describes another's manifest: its number without the lowest bit."""
     return place & (place - 1)
+
+
+class Opened(NamedTuple):
+    """What of a series can be opened.
+
+    Attributes:
+        series: Its snapshots up to the first that cannot be read; None where there is none.
+        damaged: What stands in the way of each of the others, by date.
+    """
+
+    series: Series | None
+    damaged: Mapping[str, SnapshotError]
 
 
 def open_series(folder: Path) -> Series | None:
@@ -199,19 +207,46 @@ def open_series(folder: Path) -> Series | None:
     Raises:
         SnapshotError: a segment is missing, of another series, or its index is damaged.
     """
-    listed = _sums(folder)  # first, for another process may be appending: a segment is there before it is listed
+    opened = survey_series(folder)
+    for error in opened.damaged.values():
+        raise error
+    return opened.series
+
+
+def survey_series(folder: Path) -> Opened:
+    """Return what of the series in a folder can be opened; where a segment cannot, nothing later can be read."""
+    listed = listed_sums(folder)  # first, for another process may be appending: a segment is there before it is listed
     paths = [path for path in folder.iterdir() if path.suffix == SUFFIX] if folder.is_dir() else []
-    for name in listed:
-        if folder / name not in paths:
-            raise _missing(folder / name, f"{folder / SUMS} lists it")
-    if not paths:
+    damaged = {
+        name.removesuffix(SUFFIX): _missing(folder / name, f"{folder / SUMS} lists it")
+        for name in listed
+        if folder / name not in paths
+    }
+    named = {path: day for path in paths if (day := _day(path)) is not None}
+    for path in paths:
+        if path not in named:
+            hint = "Move it away."
+            damaged[path.stem] = SnapshotError(f"{path} is no segment of a series: its name is no date.", hint=hint)
+    segments: list[Segment] = []
+    stop: Path | None = None
+    for path in sorted(named, key=named.__getitem__):
+        try:
+            if stop is not None:
+                raise SnapshotError(f"{path} cannot be read without {stop}.", hint="See what is said of that file.")
+            segment = open_segment(path)
+            _check_link(segments[-1] if segments else None, segment)
+            segments.append(segment)
+        except SnapshotError as error:
+            damaged[path.stem] = error
+            stop = stop or path
+    return Opened(Series(folder, tuple(segments)) if segments else None, damaged)
+
+
+def _day(path: Path) -> Day | None:
+    try:
+        return parse_day(path.stem)
+    except UsageError:
         return None
-    segments = tuple(open_segment(path) for path in sorted(paths, key=lambda path: parse_day(path.stem)))
-    before: Segment | None = None
-    for segment in segments:
-        _check_link(before, segment)
-        before = segment
-    return Series(folder, segments)
 
 
 def _check_link(before: Segment | None, segment: Segment) -> None:
@@ -234,7 +269,7 @@ def _missing(path: Path, why: str) -> SnapshotError:
     return SnapshotError(f"{path} is missing: {why}.", hint="Fetch it again; what is later cannot be read without it.")
 
 
-def _sums(folder: Path) -> dict[str, str]:
+def listed_sums(folder: Path) -> dict[str, str]:
     """Return the digests in the list of a series, by file."""
     try:
         lines = (folder / SUMS).read_text(encoding="utf-8", errors="replace").split("\n")
@@ -250,7 +285,7 @@ Run = Iterator[Lines]
 """Ascending lines in pieces that are not empty."""
 
 
-def _run(segment: Segment, mask: "Mask | None" = None) -> Run:
+def run_of(segment: Segment, mask: "Mask | None" = None) -> Run:
     """Yield a segment's lines chunk by chunk, those of the mask alone where there is one."""
     import numpy as np  # noqa: PLC0415  # as above
 
@@ -292,180 +327,10 @@ class _Head:
         return Lines(self._piece.lines[start : self._at], self._piece.numbers[start : self._at])
 
 
-def _side_by_side(runs: Sequence[Run]) -> Iterator[dict[int, Lines]]:
+def side_by_side(runs: Sequence[Run]) -> Iterator[dict[int, Lines]]:
     """Yield what the runs have up to one bound after another, by the number of the run; of each at most a piece."""
     heads = [head for number, run in enumerate(runs) if (head := _Head(number, run)).fill()]
     while heads:
         bound = min(head.last for head in heads)
         yield {head.number: part for head in heads if (part := head.take(bound)).lines}
         heads = [head for head in heads if head.fill()]
-
-
-# Appending
-
-
-def append(
-    folder: Path, date: str, blocks: Iterable[bytes], *, manifest: bytes, about: Mapping[str, Any], digest: str
-) -> Series:
-    """Add a snapshot to the series in a folder, which is made where it is not there, and return the series.
-
-    The new segment is read back, and gets its name only where the snapshot comes out of it byte for byte.
-
-    Args:
-        folder: the folder of the series.
-        date: the snapshot's.
-        blocks: its N-Triples, in pieces that may end anywhere.
-        manifest: the bytes of its manifest.
-        about: what of the manifest is to be had at a quick look.
-        digest: SHA-256 of the N-Triples.
-
-    Raises:
-        SnapshotError: the series has a snapshot of that day or a later one, is damaged or being written, or the lines
-            are not sorted or not those of the digest.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    with _locked(folder):
-        series = open_series(folder) or Series(folder, ())
-        if series.segments and parse_day(series.dates[-1]) >= parse_day(date):
-            raise SnapshotError(
-                f"{folder} goes to {series.dates[-1]} already; {date} cannot be appended.",
-                hint="Leave it a folder of its own, or unpack the series, move it away and pack all anew.",
-            )
-        for abandoned in folder.glob(".*-beside"):
-            abandoned.unlink()  # by a process that died, for this one holds the lock
-        path = folder / f".{date}-beside"
-        try:
-            with path.open("wb") as file:
-                written = _Appending(series, Writer(file))
-                written.take(_new_lines(blocks, f"Snapshot {date}"))
-                written.close(date, manifest, about, digest)
-                file.flush()
-                os.fsync(file.fileno())
-            _read_back(Series(folder, (*series.segments, open_segment(path))), manifest)
-            path.rename(folder / (date + SUFFIX))  # no file has that name: the lock is held and the date is new
-        finally:
-            path.unlink(missing_ok=True)
-        _write_sums(folder, [known + SUFFIX for known in (*series.dates, date)])
-        return Series(folder, (*series.segments, open_segment(folder / (date + SUFFIX))))
-
-
-def _read_back(series: Series, manifest: bytes) -> None:
-    """Raise where the newest snapshot does not come out as it went in."""
-    place = len(series.segments) - 1
-    for _ in series.blocks(place):
-        pass  # the digest is compared at the end
-    if series.manifest(place) != manifest:
-        raise SnapshotError(f"{series.folder} gives back another manifest.", hint="Please report this.")
-
-
-class _Appending:
-    """Sorts the lines of a new snapshot into those a series has and those it has not."""
-
-    def __init__(self, series: Series, writer: Writer) -> None:
-        import numpy as np  # noqa: PLC0415  # as above
-
-        self._series, self._writer = series, writer
-        self._mask = series.standing(len(series.segments) - 1) if series.segments else np.zeros(0, dtype=np.bool_)
-        self._left: list[Numbers] = []
-        self._back: list[Numbers] = []
-        self._added = 0
-
-    def take(self, lines: Run) -> None:
-        """Read the lines of the new snapshot, in order, beside those of the series."""
-        import numpy as np  # noqa: PLC0415  # as above
-
-        runs = [_run(segment) for segment in self._series.segments]
-        for parts in _side_by_side([*runs, lines]):
-            new = parts.pop(len(runs), None)
-            left = set(new.lines if new else ())
-            for part in parts.values():
-                stands = np.fromiter(map(left.__contains__, part.lines), np.bool_, len(part.lines))
-                stood = self._mask[part.numbers]
-                self._left.append(part.numbers[stood & ~stands])
-                self._back.append(part.numbers[stands & ~stood])
-                left.difference_update(part.lines)
-            self._added += len(left)
-            self._writer.add(sorted(left))
-
-    def close(self, date: str, manifest: bytes, about: Mapping[str, Any], digest: str) -> None:
-        """Write what is known of the earlier lines, and the manifest."""
-        segments = self._series.segments
-        left, back = _joined(self._left), _joined(self._back)
-        like = self._series.manifest(_before(len(segments))) if segments else b""
-        self._writer.close(
-            {
-                "date": date,
-                "previous": {"date": segments[-1].index["date"], "sha256": segments[-1].sha256} if segments else None,
-                "first": len(self._mask),
-                "added": self._added,
-                "lines": int(self._mask.sum()) + self._added - len(left) + len(back),
-                "left": self._writer.numbers(left),
-                "back": self._writer.numbers(back),
-                "manifest": self._writer.block(manifest, like),
-                "digest": digest,
-                "about": about,
-            }
-        )
-
-
-def _joined(parts: Sequence["Numbers"]) -> "Numbers":
-    import numpy as np  # noqa: PLC0415  # as above
-
-    joined = np.concatenate([np.zeros(0, dtype=np.int64), *parts])
-    joined.sort()
-    return joined
-
-
-def _new_lines(blocks: Iterable[bytes], what: str) -> Run:
-    """Yield the lines of a snapshot in pieces.
-
-    Raises:
-        SnapshotError: they are not sorted and distinct, or the last one has no end.
-    """
-    import numpy as np  # noqa: PLC0415  # as above
-
-    rest, before = b"", b""
-    for block in blocks:
-        *lines, rest = (rest + block).split(b"\n")
-        if not lines:
-            continue
-        if not before < lines[0] or not all(map(lt, lines, lines[1:])):
-            raise SnapshotError(f"{what}: its lines are not sorted or not distinct.", hint="dyknow snapshot verify")
-        before = lines[-1]
-        yield Lines(lines, np.zeros(len(lines), dtype=np.int64))
-    if rest:
-        raise SnapshotError(f"{what}: its last line has no end.", hint="dyknow snapshot verify")
-
-
-def _write_sums(folder: Path, names: Iterable[str]) -> None:
-    """Write the list of digests beside and put it in the place of the old one; known digests are kept."""
-    known = _sums(folder)
-    lines = [f"{known.get(name) or digests(folder / name)[1]}  {name}\n" for name in names]
-    beside = folder / f".{SUMS}-beside"
-    with beside.open("w", encoding="utf-8") as file:
-        file.writelines(lines)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(folder / SUMS)
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)  # the names, too, are on disk before anybody drops what was packed
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold a series for writing; the kernel drops the lock of a dead process.
-
-    Raises:
-        SnapshotError: another process holds it.
-    """
-    import fcntl  # noqa: PLC0415  # POSIX only; reading a series must work anywhere
-
-    with (folder / _LOCK).open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise SnapshotError(f"{folder} is being written by another process.", hint="Wait for it.") from error
-        yield
