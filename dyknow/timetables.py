@@ -43,6 +43,7 @@ class About(NamedTuple):
     prefixed: bool
     released: str | None  # a day
     release_known: str | None  # "day" or "year"
+    name: str = ""  # its title, unlike that of any other
 
 
 class Overview(NamedTuple):
@@ -96,7 +97,7 @@ far most answers are behind it on average. >: the snapshot knows no later day.
 
 def _block(one: Overview) -> str:
     about, known = one.about, one.knowledge
-    name = printable(named(about.title, about.year if about.released is None else None, about.prefixed))
+    name = printable(about.name or named(about.title, about.year if about.released is None else None, about.prefixed))
     released = f"released {'≤' if about.release_known == 'year' else ''}{about.released}" if about.released else ""
     lines = [f"{name[:52]:<52} {released:>26}".rstrip()]
     for measure, title in MEASURES.items():

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,26 @@ def test_wrong_use_is_said(folder: Path) -> None:
     assert "is not a date" in call(folder, "--from", "soon").stderr
     assert "try day" in call(folder, "--from", "2023-02-02", "--to", "2023-02-03").stderr
     assert "does not know" in call(folder, "--to", "2025", "--run", GPT).stderr
+
+
+@pytest.mark.parametrize("table", ["overview", "share", "years", "knowledge"])
+def test_an_unknown_domain_is_named_with_those_there_are(folder: Path, table: str) -> None:
+    refused = call(folder, "--domain", "nope", "--table", table)
+    assert refused.exit_code == 2
+    assert "domain 'nope'" in refused.stderr
+    assert "There are: athletes, countries, organizations, all." in refused.stderr
+    assert not refused.stdout
+
+
+def test_two_runs_of_one_model_are_told_apart(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    again = shutil.copytree(tmp_path / "runs" / GPT, tmp_path / "runs" / f"{GPT}-again") / "run.json"
+    again.write_text(again.read_text(encoding="utf-8").replace(f'"{GPT}"', f'"{GPT}-again"'), encoding="utf-8")
+    done = call(tmp_path, "--run", GPT, "--run", f"{GPT}-again")
+    heads = [line.split("  ")[0] for line in done.stdout.splitlines() if line.startswith("ChatGPT")]
+    assert len(set(heads)) == len(heads) == 2
+    shares = call(tmp_path, "--table", "knowledge", "--run", GPT, "--run", f"{GPT}-again").stdout
+    assert all(head.removesuffix(" ") in shares for head in heads)
 
 
 def test_a_line_of_blocks_fits() -> None:

@@ -1,6 +1,7 @@
 """The command that goes through all dates: when a run's answers were right, and the date it answers from."""
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from typing import Any, Final
 
@@ -39,9 +40,12 @@ from dyknow.timetables import (
     years_rows,
     years_table,
 )
-from dyknow.titles import named
+from dyknow.titles import titles
 from kg.dates import Day, days_in_month, format_day, join_day, parse_day, split_day
 from kg.errors import UsageError
+from kg.resources import query
+
+_MANY: Final = 20  # parts that an error names
 
 SHOWN_YEARS: Final = 15
 """Years before the snapshot that are shown where no beginning is given."""
@@ -60,12 +64,12 @@ class _Asked:
             " ORDER BY released NULLS LAST, run",
         ).rows
         abouts = (About(*row) for row in rows)
-        self.abouts = {one.run: one for one in abouts if chosen is None or one.run in chosen}
+        self.abouts = {one.run: one for one in _told_apart(abouts) if chosen is None or one.run in chosen}
 
     @property
     def titles(self) -> dict[str, str]:
         """The runs by name, as tables have them."""
-        return {run: named(one.title, None, one.prefixed) for run, one in self.abouts.items()}
+        return titles(self.abouts.values(), with_year=False)
 
     @property
     def reading(self) -> dict[str, Any]:
@@ -148,6 +152,26 @@ class _Asked:
         ]
 
 
+def _told_apart(abouts: Iterable[About]) -> Iterator[About]:
+    """Yield runs with their names: the year stands in it where no day is shown beside it."""
+    every = list(abouts)
+    names = titles([one._replace(year=None) if one.released else one for one in every])
+    return (one._replace(name=names[one.run]) for one in every)
+
+
+def _known_domain(connection: duckdb.DuckDBPyConnection, runs: Sequence[str], domain: str, split: str) -> None:
+    """Check that the facts of some runs have a domain, or another part.
+
+    Raises:
+        UsageError: they have not; the hint names those there are.
+    """
+    values = {"split": split, "runs": list(runs)}
+    known = [str(part) for (part,) in run_sql(connection, query("dyknow/known_parts.sql"), values).rows]
+    if domain not in (*known, times.ALL):
+        shown = ", ".join([*known[:_MANY], *(["..."] if len(known) > _MANY else []), times.ALL])
+        raise UsageError(f"No fact is of the {split} {domain!r}.", hint=f"There are: {shown}.")
+
+
 def _first(text: str) -> Day:
     """Return the first day of a year, a month or a day."""
     return parse_day(text + {4: "-01-01", 7: "-01"}.get(len(text), ""))
@@ -226,7 +250,10 @@ def timeline(names: tuple[str, ...], which: str, form: Format, places: Places, *
     if given["known_at"] is not None:
         places.named(given["known_at"])
     with results_of(places, chosen) as connection:
-        asked = _Asked(connection, chosen or whole_runs(connection), **given)
+        wanted = chosen or whole_runs(connection)
+        if given["domain"] is not None:
+            _known_domain(connection, wanted, given["domain"], given.get("split") or "domain")
+        asked = _Asked(connection, wanted, **given)
         if form != "table":
             note(f"{asked.heading.capitalize()}.")
         _SHOW[which](asked, form)
