@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import duckdb
 
 from dyknow.resultsfile import Table, run_sql
-from dyknow.strata import PARTS
+from dyknow.strata import arranged, checked
 from dyknow.tabulation import Asked, Tabulated, tabulated
 from kg.dates import parse_day
 from kg.errors import UsageError
@@ -217,8 +217,7 @@ def score(
         QueryError: the snapshot is not there, or the judge judged for another day.
     """
     chosen = _chosen(connection, judge, runs)
-    if split not in ("domain", *PARTS):
-        raise UsageError(f"Tables are not split by {split!r}.", hint=f"By domain, {', '.join(PARTS)}.")
+    checked(split)
     snapshot = snapshot_for(connection, as_of, known_at, chosen)
     dated = tuple(moments(connection, known_at, chosen)) if as_of == RELEASE else ()
     counted = {moment.run for moment in dated} if as_of == RELEASE else chosen
@@ -272,22 +271,23 @@ def mass(
     *,
     rule: str = "latest",
     runs: Sequence[str] | None = None,
+    split: str = "domain",
 ) -> list[Mass]:
-    """Return how the belief of each model whose holders were scored is spread, by domain.
+    """Return how the belief of each model whose holders were scored is spread, by domain or as `score` splits tables.
 
     Raises:
         UsageError: as for `score`; or no run has scored holders.
     """
     chosen = _chosen(connection, "match", runs)
-    values = {"as_of": as_of, "known_at": known_at, "rule": rule}
-    call = "FROM mass($as_of, known_at := $known_at, rule := $rule)"
+    values = {"as_of": as_of, "known_at": known_at, "rule": rule, "split": checked(split)}
+    call = "FROM mass($as_of, known_at := $known_at, rule := $rule, split := $split)"
     found = [Mass(*row) for row in run_sql(connection, call, values).rows if row[0] in chosen]
     if not found:
         what = "No run has scored holders of a fact covered on that day."
         raise UsageError(what, hint="Score them: dyknow run MODEL --ask loglik")
     names = ("up_to_date", "outdated", "later", "first_up_to_date", "first_outdated")
     bounds = _intervals_of(connection, "fact_mass", names, values)
-    return [row._replace(**bounds(row)) for row in found]
+    return [row._replace(**bounds(row)) for row in arranged(found)]
 
 
 def _intervals_of(
@@ -308,26 +308,28 @@ def since_release(
     judge: str = "match",
     rule: str = "latest",
     runs: Sequence[str] | None = None,
+    split: str = "domain",
 ) -> list[SinceRelease]:
     """Return what was outdated when each model came out and what has become outdated until a day, by domain.
 
-    Runs without a known release, and those of models that came out after the day, are left out.
+    Other parts stand in the domains' place, as in `score`, where it is split by them. Runs without a known release, and
+    those of models that came out after the day, are left out.
 
     Raises:
         UsageError: as for `score`; or no run is left.
     """
     chosen = _chosen(connection, judge, runs)
     parse_day(as_of)
-    values = {"as_of": as_of, "known_at": known_at, "judge": judge, "rule": rule}
+    values = {"as_of": as_of, "known_at": known_at, "judge": judge, "rule": rule, "split": checked(split)}
     statement = (
         "SELECT * REPLACE (CAST(s.released AS VARCHAR) AS released)"
-        " FROM since_release($as_of, known_at := $known_at, judge := $judge, rule := $rule) AS s"
+        " FROM since_release($as_of, known_at := $known_at, judge := $judge, rule := $rule, split := $split) AS s"
     )
     found = [SinceRelease(*row) for row in run_sql(connection, statement, values).rows if row[0] in chosen]
     if not found:
         raise UsageError(f"No run is of a model known to have come out by {as_of}.", hint=_RELEASE_HINT)
     bounds = _intervals_of(connection, "fact_since", ("outdated_at_release", "outdated_since"), values)
-    return [row._replace(**bounds(row)) for row in found]
+    return [row._replace(**bounds(row)) for row in arranged(found)]
 
 
 def moments(

@@ -17,6 +17,7 @@ from dyknow.analysis import snapshot_for
 from dyknow.rates import RATED, fact_rows
 from dyknow.resultsfile import run_sql
 from dyknow.statistics import Interval, bootstrap, holm, mcnemar, paired_bootstrap
+from dyknow.strata import checked, in_order
 from kg.dates import Day, parse_day
 from kg.errors import UsageError
 from kg.identity import Identity
@@ -113,6 +114,7 @@ def compare(
     judge: str = "match",
     second_judge: str | None = None,
     rule: str = "latest",
+    split: str = "domain",
 ) -> Comparison:
     """Return two runs side by side, such as two models, or one before and after it was edited.
 
@@ -125,16 +127,17 @@ def compare(
         judge: Who judges the first run, and the second one where no other judge is named.
         second_judge: Who judges the second run.
         rule: Who is right.
+        split: "domain", or one of ``dyknow.strata.PARTS``, whose parts then stand in the domains' place.
 
     Raises:
-        UsageError: a run or the snapshot is not there, or they have no fact to be compared on.
+        UsageError: a run or the snapshot is not there, or they have no fact to be compared on; or no such split.
         QueryError: the judge judged for another day.
     """
     _check_runs(connection, [first, second])
     snapshot = snapshot_for(connection, as_of, known_at)
     other = second_judge or judge
     values = {"first": first, "second": second, "first_judge": judge, "second_judge": other}
-    values |= {"as_of": as_of, "known_at": snapshot, "rule": rule}
+    values |= {"as_of": as_of, "known_at": snapshot, "rule": rule, "split": checked(split)}
     rows = [Differing(*row) for row in run_sql(connection, query("dyknow/paired.sql"), values).rows]
     both = [row for row in rows if row.first_verdict in RATED and row.second_verdict in RATED]
     if not both:
@@ -152,7 +155,7 @@ def compare(
 
 def paired_rates(facts: Sequence[tuple[str, str, str]]) -> tuple[Paired, ...]:
     """Return the rates of both sides of facts, given as domain, first and second verdict."""
-    domains = ["all", *sorted({domain for domain, _, _ in facts})]
+    domains = ["all", *in_order(list({domain for domain, _, _ in facts}))]
     keys = [(measure, domain) for measure in MEASURES for domain in domains]
     counted = np.array([[float(of in ("all", domain)) for _, of in keys] for domain, _, _ in facts])
     sides = [

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dyknow.editing import CurvePoint, EditScore
+from dyknow.strata import arranged
 from dyknow.tables import DOMAINS, WIDTH, Format, Listing, draw, printable, whole
 
 _BLOCK: Final = 13
@@ -17,10 +18,27 @@ Per cent of the n facts edited. HM: harmonic mean of efficacy (the edited
 question is answered right) and paraphrase success (the others are, pooled)."""
 
 
-def scores_text(scores: Sequence[EditScore], title: str, form: Format, width: int = WIDTH, colour: bool = False) -> str:
-    """Return what the edits of each run achieved; a table has one line a run, JSON and CSV have every figure."""
+def scores_text(
+    scores: Sequence[EditScore],
+    title: str,
+    form: Format,
+    width: int = WIDTH,
+    colour: bool = False,
+    *,
+    split: str = "domain",
+) -> str:
+    """Return what the edits of each run achieved; JSON and CSV have every figure.
+
+    A table has one line a run with its domains side by side, or of other parts a line each.
+    """
     if form != "table":
         return Listing(EditScore._fields, [_rounded(score) for score in scores]).text(form)
+    soft = "soft: any question of the fact is answered right.   ‡ over 85 %"
+    table = _by_domain(scores) if split == "domain" else _by_part(scores, split)
+    return draw(Group(Text(title, style="bold"), table), width, colour) + f"{_FOOTNOTE}\n{soft}\n"
+
+
+def _by_domain(scores: Sequence[EditScore]) -> Table:
     table, domains = _plain(), _domains(scores)
     table.add_column("model and method", overflow="fold", max_width=24)
     for name in domains:
@@ -32,8 +50,24 @@ def scores_text(scores: Sequence[EditScore], title: str, form: Format, width: in
     for own in by_run.values():
         title_of = Text(printable(next(iter(own.values())).title))
         table.add_row(title_of, *(_block(own.get(domain)) for domain in domains))
-    soft = "soft: any question of the fact is answered right.   ‡ over 85 %"
-    return draw(Group(Text(title, style="bold"), table), width, colour) + f"{_FOOTNOTE}\n{soft}\n"
+    return table
+
+
+def _by_part(scores: Sequence[EditScore], split: str) -> Table:
+    table = _plain()
+    table.add_column("model and method", overflow="fold", max_width=34)
+    table.add_column(split, overflow="fold")
+    for name in ("HM", "soft", "n"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for score in arranged(scores):
+        name = score.title if score.domain == "all" else ""
+        mean, soft = (whole(value) + mark for value, mark in _marked(score))
+        table.add_row(Text(printable(name)), Text(printable(score.domain)), mean, soft, str(score.n))
+    return table
+
+
+def _marked(score: EditScore) -> tuple[tuple[float | None, str], ...]:
+    return (score.harmonic_mean, score.mark or " "), (score.soft, score.soft_mark or " ")
 
 
 def curve_text(points: Sequence[CurvePoint], title: str, form: Format, width: int = WIDTH, colour: bool = False) -> str:
@@ -63,7 +97,7 @@ def _domains(scores: Iterable[EditScore]) -> list[str]:
 def _block(score: EditScore | None) -> str:
     if score is None:
         return ""
-    mean, soft = whole(score.harmonic_mean) + (score.mark or " "), whole(score.soft) + (score.soft_mark or " ")
+    mean, soft = (whole(value) + mark for value, mark in _marked(score))
     return f"{mean:>4}{soft:>5}{score.n:>4}"
 
 

@@ -8,6 +8,7 @@ import duckdb
 
 from dyknow.journal import EDITS, replace_rows
 from dyknow.resultsfile import run_sql
+from dyknow.strata import checked
 from kg.errors import UsageError
 
 ALIGNED: Final = 85.0
@@ -163,14 +164,17 @@ def edit_scores(
     judge: str = "match",
     rule: str = "latest",
     runs: Sequence[str] | None = None,
+    split: str = "domain",
 ) -> list[EditScore]:
-    """Return what the edits of each run achieved, by domain and over all.
+    """Return what the edits of each run achieved, by domain, or as `dyknow.analysis.score` splits tables, and over all.
 
     Raises:
         UsageError: no run is of an edited model, or the judge has judged none of them.
         QueryError: the snapshot is not there, or the judge judged for another day.
     """
-    rows = _rows(connection, "edit_scores", (as_of, known_at, judge, rule))
+    values = {"as_of": as_of, "known_at": known_at, "judge": judge, "rule": rule, "split": checked(split)}
+    call = "FROM edit_scores($as_of, known_at := $known_at, judge := $judge, rule := $rule, split := $split)"
+    rows = run_sql(connection, call, values).rows
     found = [EditScore(*row) for row in rows if runs is None or row[0] in runs]
     judged = {score.run for score in found if score.n}
     if found and not judged:
@@ -193,8 +197,9 @@ def edit_curve(
         UsageError: no model was edited with several numbers of edits, or the judge has judged none.
         QueryError: as for `edit_scores`.
     """
-    rows = _rows(connection, "edit_curve", (as_of, known_at, judge, rule))
-    found = [CurvePoint(*row) for row in rows]
+    call = "FROM edit_curve($as_of, known_at := $known_at, judge := $judge, rule := $rule)"
+    values = {"as_of": as_of, "known_at": known_at, "judge": judge, "rule": rule}
+    found = [CurvePoint(*row) for row in run_sql(connection, call, values).rows]
     found = [point for point in found if point.n and (runs is None or point.run in runs)]
     return found or _none()
 
@@ -216,14 +221,6 @@ def side_effects(
     call = "FROM side_effects($run, $as_of, known_at := $known_at, judge := $judge, rule := $rule)"
     values = {"run": run, "as_of": as_of, "known_at": known_at, "judge": judge, "rule": rule}
     return [SideEffect(*row) for row in run_sql(connection, call, values).rows]
-
-
-def _rows(
-    connection: duckdb.DuckDBPyConnection, macro: str, asked: tuple[str, str | None, str, str]
-) -> list[tuple[Any, ...]]:
-    values = dict(zip(("as_of", "known_at", "judge", "rule"), asked, strict=True))
-    call = f"FROM {macro}($as_of, known_at := $known_at, judge := $judge, rule := $rule)"  # one of two names
-    return run_sql(connection, call, values).rows
 
 
 def _none() -> list[Any]:

@@ -18,7 +18,7 @@ remains, as a function of D alone. ``docs/method.md`` says why, and how often it
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from functools import partial
 from itertools import product
@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import duckdb
 
-from dyknow.timeline import Base, as_date, as_day, base
+from dyknow.strata import checked
+from dyknow.timeline import ALL, Base, as_date, as_day, base
 from dyknow.world import LAGS, STEP, Answers, World, answers_of, fetched, lagged, worlds
 from kg.dates import Day
 from kg.errors import UsageError
@@ -215,12 +216,66 @@ def estimates(
     Raises:
         QueryError: as for `estimate`.
     """
+    reading = _Reading(known_at, judge, rule, runs)
+    found = _estimates(connection, reading, "domain", lambda of: ALL if domain in (None, of) else None)
+    return [one for _, one in found]
+
+
+class OfPart(NamedTuple):
+    """The date that the answers of a run about one part of its facts come from."""
+
+    part: str
+    known: KnowledgeDate
+
+
+def estimates_of_parts(
+    connection: duckdb.DuckDBPyConnection,
+    split: str,
+    known_at: str | None = None,
+    *,
+    judge: str = "match",
+    rule: str = "latest",
+    runs: Sequence[str] | None = None,
+) -> list[OfPart]:
+    """Return the date that each run answers from about each part of its facts, by run and part.
+
+    Args:
+        connection: The results.
+        split: "domain", or one of ``dyknow.strata.PARTS``.
+        known_at: The snapshot; None as for `dyknow.timeline.base`.
+        judge: Who reads the answers.
+        rule: Who is right.
+        runs: The runs wanted; None: all.
+
+    Raises:
+        UsageError: there is no such split.
+        QueryError: as for `estimate`.
+    """
+    found = _estimates(connection, _Reading(known_at, judge, rule, runs), checked(split), lambda of: of)
+    return [OfPart(*pair) for pair in found]
+
+
+class _Reading(NamedTuple):
+    """Whose reading of which runs an estimate rests on."""
+
+    known_at: str | None
+    judge: str
+    rule: str
+    runs: Sequence[str] | None
+
+
+def _estimates(
+    connection: duckdb.DuckDBPyConnection, reading: _Reading, split: str, part_of: Callable[[str], str | None]
+) -> list[tuple[str, KnowledgeDate]]:
+    """Return parts and dates, by run and part: ``part_of`` makes a part of a domain or the like, or None of none."""
+    known_at, judge, rule, runs = reading
     snapshot = base(connection, known_at)
-    named: dict[str, _Named] = defaultdict(_Named)
-    values = {"known_at": snapshot.snapshot, "judge": judge}
+    named: dict[tuple[str, str], _Named] = defaultdict(_Named)
+    values = {"known_at": snapshot.snapshot, "judge": judge, "split": split}
     for name, of, fact, entity, times in fetched(connection, query("dyknow/named_entities.sql"), values):
-        if (runs is None or name in runs) and domain in (None, of):
-            named[name].add(fact, entity, times)
+        part = part_of(of)
+        if (runs is None or name in runs) and part is not None:
+            named[name, part].add(fact, entity, times)
     parts = _Parts(connection, snapshot.snapshot, rule)
     for known in parts:
         for own in named.values():
@@ -228,7 +283,7 @@ def estimates(
     for known in parts:
         for own in named.values():
             own.pass_again(known)
-    return [own.estimate(snapshot, name) for name, own in named.items() if own.n_answers]
+    return [(part, own.estimate(snapshot, name)) for (name, part), own in named.items() if own.n_answers]
 
 
 class _Parts:

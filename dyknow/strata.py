@@ -4,8 +4,9 @@ Popularity is how many sites of the Wikimedia projects have a page on the subjec
 """
 
 import re
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Final, Protocol, TypeVar
 
 from kg.errors import UsageError
 
@@ -58,6 +59,17 @@ def stratum_name(parts: Sequence[str]) -> str:
     return " / ".join(parts)
 
 
+def checked(split: str) -> str:
+    """Return what tables are to be split by: the domain or one of ``PARTS``.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    if split not in ("domain", *PARTS):
+        raise UsageError(f"Tables are not split by {split!r}.", hint=f"By domain, {', '.join(PARTS)}.")
+    return split
+
+
 def in_order(names: Sequence[str]) -> list[str]:
     """Return names of parts as a reader expects them: numbers by size, what is unknown last.
 
@@ -70,3 +82,25 @@ def in_order(names: Sequence[str]) -> list[str]:
         return name == UNKNOWN, words
 
     return sorted(names, key=key)
+
+
+class OfRun(Protocol):
+    """A row of a table: of a run and a domain or another part of its facts, or "all"."""
+
+    @property
+    def run(self) -> str: ...  # noqa: D102
+    @property
+    def domain(self) -> str: ...  # noqa: D102
+
+
+Row = TypeVar("Row", bound=OfRun)
+
+
+def arranged(rows: Iterable[Row]) -> list[Row]:
+    """Return rows with the runs in their order, of each all facts first and then its parts as a reader expects them."""
+    found: list[Row] = []
+    for _, own in groupby(rows, key=lambda row: row.run):
+        by_part = {row.domain: row for row in own}
+        found += [by_part.pop("all")] if "all" in by_part else []
+        found += [by_part[name] for name in in_order(list(by_part))]
+    return found

@@ -395,7 +395,13 @@ def score_csv(scores: Sequence[Scores]) -> str:
 
 
 def since_release(
-    rows: Sequence[SinceRelease], years: Collection[str], title: str, form: Format, intervals: bool = False
+    rows: Sequence[SinceRelease],
+    years: Collection[str],
+    title: str,
+    form: Format,
+    intervals: bool = False,
+    *,
+    split: str = "domain",
 ) -> Listing:
     """Return what was outdated at release and what has become so since, by run and domain.
 
@@ -405,10 +411,11 @@ def since_release(
         title: What stands above them.
         form: As JSON and CSV every figure goes under its own name; a table has short ones.
         intervals: A table has the shares' 95 % intervals too; JSON and CSV always have.
+        split: What the rows are of.
     """
     if form != "table":
         return with_intervals(rows, form)
-    columns = ("model", "released", "domain", "at release", "%", "since", "%", "of")
+    columns = ("model", "released", split, "at release", "%", "since", "%", "of")
     names = titles(rows, with_year=False)
     return Listing(columns, [_since_row(row, names[row.run], row.run in years, intervals) for row in rows], title)
 
@@ -423,18 +430,19 @@ def _since_row(row: SinceRelease, name: str, year_only: bool, intervals: bool) -
     return (*about, row.domain, row.outdated_at_release, shares[0], row.outdated_since, shares[1], row.n)
 
 
-def beliefs(rows: Sequence[Mass], form: Format, intervals: bool = False) -> Listing:
+def beliefs(rows: Sequence[Mass], form: Format, intervals: bool = False, split: str = "domain") -> Listing:
     """Return how models' beliefs are spread; a table has the intervals only where asked for, JSON and CSV always."""
-    if form != "table" or not intervals:
+    if form != "table":
         return with_intervals(rows, form)
     names = [name for name in Mass._fields if not name.endswith("_interval")]
 
     def shown(row: Mass, name: str) -> object:
         bound = bounds(getattr(row, f"{name}_interval", None))
         value = getattr(row, name)
-        return f"{value:.1f} {bound[0]:.1f}–{bound[1]:.1f}" if bound else value
+        return f"{value:.1f} {bound[0]:.1f}–{bound[1]:.1f}" if bound and intervals else value
 
-    return Listing(names, [[shown(row, name) for name in names] for row in rows])
+    columns = [split if name == "domain" else name for name in names]
+    return Listing(columns, [[shown(row, name) for name in names] for row in rows])
 
 
 class Shift(NamedTuple):

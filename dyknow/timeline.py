@@ -13,6 +13,7 @@ import duckdb
 
 from dyknow.parts import parts
 from dyknow.resultsfile import run_sql
+from dyknow.strata import checked
 from kg.answers import BEFORE_ALL_DAYS
 from kg.dates import Day, join_day, split_day
 from kg.errors import QueryError
@@ -120,6 +121,7 @@ def sweep(
     rule: str = "latest",
     runs: Sequence[str] | None = None,
     constraint: Constraint = "soft",
+    split: str = "domain",
 ) -> list[Point]:
     """Return the rates of every run, domain and day, from one snapshot, by run, domain and day.
 
@@ -133,11 +135,13 @@ def sweep(
         rule: "latest" or "study".
         runs: the runs wanted; None stands for all.
         constraint: "soft", a fact's best phrasing as in Table 1; "average", over its phrasings and samples, as in 5.
+        split: "domain", or one of ``dyknow.strata.PARTS``, whose parts then stand in the domains' place.
 
     Raises:
+        UsageError: there is no such split.
         QueryError: there is no such snapshot or rule, or the judge judged for one day only.
     """
-    [found] = rates(connection, days, known_at, judge=judge, rule=rule, constraints=[constraint])
+    [found] = rates(connection, days, known_at, judge=judge, rule=rule, constraints=[constraint], split=split)
     return [Point(*row) for row in found.rows() if runs is None or row[0] in runs]
 
 
@@ -170,6 +174,7 @@ def rates(
     judge: str = "match",
     rule: str = "latest",
     constraints: Sequence[Constraint] = ("soft",),
+    split: str = "domain",
 ) -> list[Swept]:
     """Return the rates of every run, domain and day as arrays under each constraint: for many runs and days.
 
@@ -182,12 +187,19 @@ def rates(
 
     ordered = tuple(sorted({as_day(day) for day in days}))
     names = [name for constraint in constraints for name in _SUMS[constraint]]
-    groups = tuple(run_sql(connection, query("dyknow/swept_names.sql")).rows)
+    groups = tuple(run_sql(connection, query("dyknow/swept_names.sql"), {"split": checked(split)}).rows)
     changes = np.zeros((len(names), len(groups), len(ordered) + 1))
     steps = query("dyknow/sweep.sql").rstrip().rstrip(";")
     found = parts(connection) if ordered else []
     for runs in [None] if len(found) == 1 else found:
-        values = {"days": list(ordered), "known_at": known_at, "judge": judge, "rule": rule, "runs": runs}
+        values = {
+            "days": list(ordered),
+            "known_at": known_at,
+            "judge": judge,
+            "rule": rule,
+            "runs": runs,
+            "split": split,
+        }
         own = _arrays(connection, f"SELECT name, place, {', '.join(names)} FROM ({steps})", values)
         for column, name in zip(changes, names, strict=True):
             column[own["name"], own["place"] - 1] = own[name]
@@ -330,20 +342,22 @@ def peaks(
     rule: str = "latest",
     runs: Sequence[str] | None = None,
     constraint: Constraint = "soft",
-    domain: str = ALL,
-) -> dict[str, dict[Measure, Peak]]:
-    """Return for each run where its three shares are greatest, to the day.
+    split: str = "domain",
+) -> dict[tuple[str, str], dict[Measure, Peak]]:
+    """Return for each run and domain (and "all"), or other part, where its three shares are greatest, to the day.
 
     Raises:
+        UsageError: as for `sweep`.
         QueryError: as for `sweep`.
     """
     days = change_days(connection, first, last, known_at, rule)
-    points = sweep(connection, days, known_at, judge=judge, rule=rule, runs=runs, constraint=constraint)
+    points = sweep(connection, days, known_at, judge=judge, rule=rule, runs=runs, constraint=constraint, split=split)
     measures: tuple[Measure, ...] = ("up_to_date", "up_to_date_lower", "up_to_date_upper")
-    found: dict[str, dict[Measure, Peak]] = {}
-    for run in dict.fromkeys(point.run for point in points):
-        own = ((measure, peak(points, run, domain, measure, last)) for measure in measures)
-        found[run] = {measure: at for measure, at in own if at is not None}
+    found: dict[tuple[str, str], dict[Measure, Peak]] = {}
+    for (run, domain), group in groupby(points, key=lambda point: (point.run, point.domain)):
+        own = list(group)
+        peaks_of = ((measure, peak(own, run, domain, measure, last)) for measure in measures)
+        found[run, domain] = {measure: at for measure, at in peaks_of if at is not None}
     return found
 
 
@@ -354,6 +368,7 @@ def years(
     judge: str = "match",
     repeat: Repeat = "release",
     runs: Sequence[str] | None = None,
+    split: str = "domain",
 ) -> list[Years]:
     """Return in which years the terms began that the answers of each run name, by run and domain.
 
@@ -365,10 +380,12 @@ def years(
         repeat: which term of one who held several: "study", the last of all, as the study's released dates have it, be
             it that it began after the model came out; "release", the last that had begun by then.
         runs: the runs wanted; None stands for all.
+        split: as for `sweep`.
 
     Raises:
+        UsageError: as for `sweep`.
         QueryError: as for `sweep`.
     """
-    values = {"known_at": known_at, "judge": judge, "repeat": repeat}
+    values = {"known_at": known_at, "judge": judge, "repeat": repeat, "split": checked(split)}
     rows = run_sql(connection, query("dyknow/years.sql"), values).rows
     return [Years(*row) for row in rows if runs is None or row[0] in runs]

@@ -6,9 +6,9 @@ Everything here turns values into text; nothing prints.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from dyknow.knowledge import KnowledgeDate
+from dyknow.knowledge import KnowledgeDate, OfPart
 from dyknow.tables import Listing, printable, rounded
-from dyknow.timeline import Measure, Peak, Point, Years
+from dyknow.timeline import ALL, Measure, Peak, Point, Years
 from dyknow.titles import named
 from kg.dates import format_day, split_day
 
@@ -21,6 +21,8 @@ MEASURES: Final[Mapping[Measure, str]] = {
     "up_to_date_lower": "  certain alone",
     "up_to_date_upper": "  possible too",
 }
+ENOUGH: Final = 20
+"""Facts of a part from which its curve and the date it answers from are shown: fewer say more of themselves."""
 SHARES: Final = (
     "run",
     "domain",
@@ -52,7 +54,19 @@ class Overview(NamedTuple):
     about: About
     peaks: Mapping[Measure, Peak]
     knowledge: KnowledgeDate | None
-    points: Sequence[Point]  # of one domain, by day
+    points: Sequence[Point]  # of one domain or other part, by day
+    part: str = ALL  # what of the run's facts all this is of
+    parts: str = "domain"  # what it is a part by
+
+    @property
+    def facts(self) -> int:
+        """How many facts count on the day on which most do."""
+        return max((point.n for point in self.points), default=0)
+
+    @property
+    def enough(self) -> bool:
+        """Whether so many facts show a curve; all facts of a run are shown however few they are."""
+        return self.part == ALL or self.facts >= ENOUGH
 
 
 def spark(values: Sequence[float | None], width: int = SPARK) -> str:
@@ -98,12 +112,18 @@ far most answers are behind it on average. >: the snapshot knows no later day.
 def _block(one: Overview) -> str:
     about, known = one.about, one.knowledge
     name = printable(about.name or named(about.title, about.year if about.released is None else None, about.prefixed))
+    if one.part != ALL:
+        name = f"{name}, {one.parts} {printable(one.part)}"
+    if not one.enough:
+        return f"{name[:79]}\n  {one.facts} facts, too few for a curve\n"
     released = f"released {'≤' if about.release_known == 'year' else ''}{about.released}" if about.released else ""
     lines = [f"{name[:52]:<52} {released:>26}".rstrip()]
     for measure, title in MEASURES.items():
         if peak := one.peaks.get(measure):
             lines.append(f"  {title:<16}{peak.share:5.1f} %  {spans(peak)}")
-    if known:
+    if known and not enough(one.part, known):
+        lines.append(f"  {'answers from':<16}not told: answers about {known.n_facts} facts alone name a holder")
+    elif known:
         lines.append(f"  {'answers from':<16}{dates(known)}  lag {known.lag:.0f} days, {known.n_facts} facts")
     shares = [point.up_to_date for point in one.points]
     if found := [share for share in shares if share is not None]:
@@ -111,6 +131,11 @@ def _block(one: Overview) -> str:
         lines.append(f"  {first} {spark(shares)} {last}")
         lines.append(f"       {min(found):.0f} to {max(found):.0f} %")
     return "\n".join(lines) + "\n"
+
+
+def enough(part: str, known: KnowledgeDate) -> bool:
+    """Tell whether a date is shown: of all facts always, of a part where ``ENOUGH`` of its facts name a holder."""
+    return part == ALL or known.n_facts >= ENOUGH
 
 
 def dates(known: KnowledgeDate) -> str:
@@ -121,10 +146,12 @@ def dates(known: KnowledgeDate) -> str:
 
 def overview_json(one: Overview) -> dict[str, Any]:
     """Return what is shown of a run, for JSON."""
-    about = one.about
+    about, known = one.about, _shown_date(one)
+    peaks = one.peaks if one.enough else {}
     return {
         "run": about.run,
         "title": about.title,
+        **({} if one.part == ALL else {"part": one.part, "facts": one.facts, "enough": one.enough}),
         "released": about.released,
         "release_known": about.release_known,
         "peaks": {
@@ -132,11 +159,15 @@ def overview_json(one: Overview) -> dict[str, Any]:
                 "share": rounded(peak.share),
                 "spans": [[format_day(first), format_day(last)] for first, last in peak.spans],
             }
-            for measure, peak in one.peaks.items()
+            for measure, peak in peaks.items()
         },
-        "knowledge": knowledge_json(one.knowledge) if one.knowledge else None,
+        "knowledge": knowledge_json(known) if known else None,
         "points": [dict(zip(SHARES, _share_row(point), strict=True)) for point in one.points],
     }
+
+
+def _shown_date(one: Overview) -> KnowledgeDate | None:
+    return one.knowledge if one.knowledge and enough(one.part, one.knowledge) else None
 
 
 def knowledge_json(known: KnowledgeDate) -> dict[str, Any]:
@@ -154,16 +185,17 @@ def knowledge_json(known: KnowledgeDate) -> dict[str, Any]:
 
 def overview_rows(runs: Sequence[Overview]) -> Listing:
     """Return peaks and knowledge dates one run a row."""
-    columns = ["run", "released"]
+    split = any(one.part != ALL for one in runs)
+    columns = ["run", *(["part"] if split else []), "released"]
     columns += [f"{measure}{of}" for measure in MEASURES for of in ("_peak", "_from", "_to")]
     columns += ["knowledge", "knowledge_lower", "knowledge_upper", "lag", "facts"]
     rows = []
     for one in runs:
-        row: list[object] = [one.about.run, one.about.released]
+        row: list[object] = [one.about.run, *([one.part] if split else []), one.about.released]
         for measure in MEASURES:
-            peak = one.peaks.get(measure)
+            peak = one.peaks.get(measure) if one.enough else None
             row += [rounded(peak.share), *map(format_day, peak.spans[0])] if peak else [None, None, None]
-        known = one.knowledge
+        known = _shown_date(one)
         days = (known.day, known.lower, known.upper) if known else ()
         row += [*map(format_day, days), rounded(known.lag), known.n_facts] if known else [None] * 5
         rows.append(row)
@@ -196,9 +228,9 @@ def years_rows(boxes: Sequence[Years]) -> Listing:
     return Listing(Years._fields, [[rounded(v) if isinstance(v, float) else v for v in box] for box in boxes])
 
 
-def years_table(boxes: Sequence[Years], titles: Mapping[str, str], title: str) -> Listing:
+def years_table(boxes: Sequence[Years], titles: Mapping[str, str], title: str, split: str = "domain") -> Listing:
     """Return the boxes to read."""
-    columns = ("model", "domain", "n", "min", "25 %", "50 %", "75 %", "max", "mean")
+    columns = ("model", split, "n", "min", "25 %", "50 %", "75 %", "max", "mean")
     rows = []
     for box in boxes:
         quartiles = [f"{value:.10g}" for value in (round(box.lower, 1), round(box.median, 1), round(box.upper, 1))]
@@ -207,24 +239,31 @@ def years_table(boxes: Sequence[Years], titles: Mapping[str, str], title: str) -
     return Listing(columns, rows, title)
 
 
-def knowledge_table(known: Sequence[KnowledgeDate], titles: Mapping[str, str], title: str) -> Listing:
-    """Return knowledge dates to read; shares of answers in per cent."""
-    columns = ("model", "answers from", "95 % interval", "lag", "stale", "random", "of")
-    rows = [
-        (
-            titles.get(one.run, one.run),
-            format_day(one.day),
-            dates(one).split(" ", 1)[1],
-            round(one.lag),
-            round(100 * one.stale),
-            round(100 * one.random),
-            one.n_facts,
-        )
-        for one in known
-    ]
+def knowledge_table(
+    known: Sequence[OfPart], titles: Mapping[str, str], title: str, split: str | None = None
+) -> Listing:
+    """Return knowledge dates to read, of all facts or split by a part of them; shares of answers in per cent."""
+    columns = ("model", *((split,) if split else ()), "answers from", "95 % interval", "lag", "stale", "random", "of")
+    rows = []
+    for part, one in known:
+        about = (titles.get(one.run, one.run) if part == ALL else "", *((part,) if split else ()))
+        figures = (format_day(one.day), dates(one).split(" ", 1)[1], round(one.lag))
+        shares = (round(100 * one.stale), round(100 * one.random))
+        shown = (*figures, *shares) if enough(part, one) else ("too few", *(None,) * 4)
+        rows.append((*about, *shown, one.n_facts))
     return Listing(columns, rows, title)
 
 
-def knowledge_rows(known: Sequence[KnowledgeDate]) -> Listing:
-    """Return knowledge dates, one a row, with their own names."""
-    return Listing(KnowledgeDate._fields, [list(knowledge_json(one).values()) for one in known])
+def knowledge_rows(known: Sequence[OfPart], split: str | None = None) -> Listing:
+    """Return knowledge dates, one a row, with their own names; where facts are too few for one, only how many."""
+    columns = (*KnowledgeDate._fields, *(("part",) if split else ()))
+    return Listing(columns, [list(known_json(one, split).values()) for one in known])
+
+
+def known_json(one: OfPart, split: str | None = None) -> dict[str, Any]:
+    """Return the knowledge date of a part for JSON; where facts are too few for one, only how many."""
+    figures = knowledge_json(one.known)
+    if not enough(*one):
+        told = ("run", "n_facts", "n_answers", "snapshot")
+        figures = {name: value if name in told else None for name, value in figures.items()}
+    return {**figures, **({"part": one.part} if split else {})}

@@ -180,7 +180,7 @@ def test_stretches_of_a_fact_follow_without_gaps(connection: duckdb.DuckDBPyConn
 def test_gpt_peaks_when_its_maker_says(
     connection: duckdb.DuckDBPyConnection, rule: str, constraint: Constraint
 ) -> None:
-    found = peaks(connection, 20080101, 20231218, rule=rule, runs=[GPT], constraint=constraint)[GPT]
+    found = peaks(connection, 20080101, 20231218, rule=rule, runs=[GPT], constraint=constraint)[GPT, "all"]
     for at in found.values():
         [(first, last)] = at.spans  # from the days of the last transfers to the next prime minister
         middle = as_date(first) + (as_date(last) - as_date(first)) / 2
@@ -193,7 +193,7 @@ def test_gpt_peaks_when_its_maker_says(
 
 
 def test_llama_peaks_when_its_maker_says(connection: duckdb.DuckDBPyConnection) -> None:
-    at = peaks(connection, 20080101, 20231218, runs=[LLAMA])[LLAMA]["up_to_date_upper"]
+    at = peaks(connection, 20080101, 20231218, runs=[LLAMA])[LLAMA, "all"]["up_to_date_upper"]
     first, last = at.spans[0]
     assert 20230301 <= first <= last <= 20230430
 
@@ -201,7 +201,7 @@ def test_llama_peaks_when_its_maker_says(connection: duckdb.DuckDBPyConnection) 
 def test_a_peak_to_the_day_is_that_of_all_days(connection: duckdb.DuckDBPyConnection) -> None:
     first, last = 20210101, 20220401
     daily = peak(sweep(connection, grid(first, last, "day"), runs=[LLAMA, GPT]), GPT)
-    assert daily == peaks(connection, first, last, runs=[GPT])[GPT]["up_to_date"]
+    assert daily == peaks(connection, first, last, runs=[GPT])[GPT, "all"]["up_to_date"]
     assert peak([], GPT) is None
     assert change_days(connection, first, last)[0] == first
 

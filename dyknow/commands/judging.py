@@ -1,7 +1,7 @@
 """Commands that judge: scores, one verdict explained, SQL."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import click
 import duckdb
@@ -155,8 +155,8 @@ def known_runs(places: Places, names: tuple[str, ...]) -> list[str] | None:
     type=click.Choice(["domain", *PARTS]),
     default="domain",
     show_default=True,
-    help="What the study's tables are split by: `popularity` in bins of sitelinks, `property`, `region`, or `stratum`, "
-    "which a generated benchmark tells of its facts.",
+    help="What the tables are split by (all but `samples` and `curve`): `popularity` in bins of sitelinks, `property`, "
+    "`region`, or `stratum`, which a generated benchmark tells of its facts.",
 )
 @click.option("--intervals", is_flag=True, help="Show the 95 % intervals of the rates. JSON and CSV always have them.")
 @format_option
@@ -183,17 +183,17 @@ def score(
     chosen = known_runs(places, names)
     if known_at is not None:
         places.named(known_at)
-    if split != "domain" and which != "study":
-        raise UsageError(f"The table {which} is not split by {split}.", hint="Leave out --table or --by.")
+    if split != "domain" and which in _WHOLE:
+        raise UsageError(f"The table {which} is not split by {split}: {_WHOLE[which]}.", hint="Leave out --by.")
     if which in ("edits", "curve"):
         with results_of(places, chosen) as connection:
-            show_edits(connection, which, as_of, known_at, judge, rule, chosen, form)
+            show_edits(connection, which, as_of, known_at, judge, rule, chosen, form, split)
         return
     if which == "since-release":
-        _show_since(as_of, known_at, judge, rule, chosen, intervals, form, places)
+        _show_since(as_of, known_at, judge, rule, chosen, intervals, form, places, split)
         return
     if which != "study":
-        _show_beside(which, as_of, known_at, judge, rule, chosen, intervals, form, places)
+        _show_beside(which, as_of, known_at, judge, rule, chosen, intervals, form, places, split)
         return
     with results_of(places, chosen) as connection:
         wanted = intervals or form != "table"
@@ -209,6 +209,10 @@ def score(
         return
     note(f"As of {scores.as_of}, snapshot {scores.snapshot}, judge {judge}, rule {rule}.")
     emit(as_json(score_json(scores)) if form == "json" else score_csv([scores]))
+
+
+_WHOLE: Final = {"samples": "it has a line for each fact", "curve": "it is of all facts that were edited"}
+"""Tables that are not split."""
 
 
 def _note_unjudged(
@@ -260,6 +264,7 @@ def _show_since(
     intervals: bool,
     form: Format,
     places: Places,
+    split: str,
 ) -> None:
     """Show what was outdated at release and what has become so since."""
     if as_of == RELEASE:
@@ -267,14 +272,14 @@ def _show_since(
     with results_of(places, chosen) as connection:
         snapshot = analysis.snapshot_for(connection, as_of, known_at)
         note_older(as_of, snapshot)
-        found = analysis.since_release(connection, as_of, known_at, judge=judge, rule=rule, runs=chosen)
+        found = analysis.since_release(connection, as_of, known_at, judge=judge, rule=rule, runs=chosen, split=split)
         released = _note_releases(connection, known_at, chosen)
     shown, years = {row.run for row in found}, {one.run for one in released if one.known == "year"}
     if later := [one.run for one in released if one.run not in shown]:
         note(f"Left out, for their models came out after {as_of}, or no fact is covered: {', '.join(later)}.")
     note(f"Since: until {as_of}, snapshot {snapshot}, judge {judge}, rule {rule}; a fact's best phrasing.")
-    title = f"Facts outdated at release already, and right then but outdated by {as_of} (snapshot {snapshot})"
-    show(since_release(found, years, title, form, intervals), form)
+    title = f"Facts outdated at release, and since: right then, outdated by {as_of}"
+    show(since_release(found, years, title, form, intervals, split=split), form)
 
 
 def _show_beside(
@@ -287,6 +292,7 @@ def _show_beside(
     intervals: bool,
     form: Format,
     places: Places,
+    split: str,
 ) -> None:
     """Show what stands beside the study's tables: samples or beliefs."""
     with results_of(places, chosen) as connection:
@@ -298,7 +304,8 @@ def _show_beside(
             listing = Listing(analysis.Sampled._fields, [tuple(map(_one_decimal, row)) for row in sampled])
         else:
             of = f"rule {rule}; per cent, mean over n facts"
-            listing = beliefs(analysis.mass(connection, as_of, known_at, rule=rule, runs=chosen), form, intervals)
+            found = analysis.mass(connection, as_of, known_at, rule=rule, runs=chosen, split=split)
+            listing = beliefs(found, form, intervals, split)
         if as_of == RELEASE:
             _note_releases(connection, known_at, chosen)
     note(f"As of {as_of}, snapshot {snapshot}, {of}.")

@@ -25,6 +25,7 @@ from dyknow.commands.common import (
     width,
 )
 from dyknow.commands.judging import known_runs, note_older, results_of
+from dyknow.strata import PARTS
 from dyknow.tables import Format, Listing, as_json, bounds, printable, rounded, whole
 from kg import identity
 from kg.dates import Day, format_day
@@ -77,6 +78,14 @@ SHOWN: Final = 20
 )
 @rule_option
 @click.option("--all-runs", is_flag=True, help="Compare every run with every other one.")
+@click.option(
+    "--by",
+    "split",
+    type=click.Choice(["domain", *PARTS]),
+    default="domain",
+    show_default=True,
+    help="Compare two runs in each of these parts too: `popularity`, `property`, `region` or `stratum` of the facts.",
+)
 @click.option("--facts", "only_facts", is_flag=True, help="List the facts alone on which two runs differ, all of them.")
 @click.option("--all", "everything", is_flag=True, help=f"List all facts that differ, not {SHOWN} alone.")
 @format_option
@@ -88,6 +97,7 @@ def compare(
     judges: tuple[str, ...],
     rule: str,
     all_runs: bool,
+    split: str,
     only_facts: bool,
     everything: bool,
     form: Format,
@@ -109,12 +119,14 @@ def compare(
     with results_of(places, chosen or None) as connection:
         if all_runs:
             chosen = whole_runs(connection)
+        if split != "domain" and (len(dates) == 2 or len(chosen) > 2):
+            raise UsageError("Parts are compared of two runs on one day.", hint="Leave out --by, or name two runs.")
         if len(dates) == 2:
             _two_days(connection, chosen, dates, known, judges, rule, everything, form, places)
         elif len(chosen) > 2:
             _pairs(connection, chosen, dates[0], known, judges, rule, form)
         else:
-            _two_runs(connection, chosen, dates[0], known, judges, rule, everything, only_facts, form)
+            _two_runs(connection, chosen, dates[0], known, judges, rule, everything, only_facts, form, split)
 
 
 def _sorted_out(names: Sequence[str], days: Sequence[Day]) -> tuple[list[str], list[str]]:
@@ -138,6 +150,7 @@ def _two_runs(
     everything: bool,
     only_facts: bool,
     form: Format,
+    split: str,
 ) -> None:
     from dyknow import comparison  # noqa: PLC0415 -- numpy takes a tenth of a second, which other commands need not wait
 
@@ -154,6 +167,7 @@ def _two_runs(
         judge=judges[0],
         second_judge=judges[-1],
         rule=rule,
+        split=split,
     )
     note_older(as_of, found.snapshot)
     if only_facts or form == "csv":

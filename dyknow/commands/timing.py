@@ -1,6 +1,7 @@
 """The command that goes through all dates: when a run's answers were right, and the date it answers from."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from typing import Any, Final
@@ -25,13 +26,14 @@ from dyknow.commands.common import (
 )
 from dyknow.commands.judging import known_runs, results_of
 from dyknow.resultsfile import run_sql
+from dyknow.strata import PARTS, in_order
 from dyknow.tables import Format, as_json, domains_of
 from dyknow.timetables import (
     About,
     Overview,
-    knowledge_json,
     knowledge_rows,
     knowledge_table,
+    known_json,
     overview_json,
     overview_rows,
     overview_text,
@@ -58,6 +60,7 @@ class _Asked:
         self.connection, self.chosen, self.given = connection, chosen, given
         self.base = times.base(connection, given["known_at"])
         self.domain: str | None = given["domain"]
+        self.split: str | None = given["split"]
         rows = run_sql(
             connection,
             "SELECT run, title, release_year, prefixed, CAST(released AS VARCHAR), release_known FROM runs"
@@ -100,8 +103,11 @@ class _Asked:
         return first, last
 
     def ordered(self, found: list[Any]) -> list[Any]:
-        """Return rows by the release of their runs, and their domains as the study has them."""
+        """Return rows by the release of their runs, and their domains as the study has them, or parts in order."""
         runs = list(self.abouts)
+        if self.split not in (None, "domain"):
+            parts = [times.ALL, *in_order(list({row.domain for row in found} - {times.ALL}))]
+            return sorted(found, key=lambda row: (runs.index(row.run), parts.index(row.domain)))
         domains = [*domains_of(found), times.ALL] if found and hasattr(found[0], "domain") else []
         places_ = {domain: place for place, domain in enumerate(domains)}
         return sorted(found, key=lambda row: (runs.index(row.run), places_.get(getattr(row, "domain", ""), 0)))
@@ -117,23 +123,31 @@ class _Asked:
             self.given["known_at"],
             rule=self.given["rule"],
             constraint=self.given["constraint"],
+            split=self.split or "domain",
             **self.reading,
         )
         return self.ordered([point for point in found if self.domain in (None, point.domain)])
 
-    def known(self) -> list[knowledge.KnowledgeDate]:
-        """Return the date each run answers from."""
-        domain = None if self.domain == times.ALL else self.domain
-        found = knowledge.estimates(
-            self.connection, self.given["known_at"], rule=self.given["rule"], domain=domain, **self.reading
-        )
-        return self.ordered(found)
+    def known(self) -> list[knowledge.OfPart]:
+        """Return the date each run answers from, of all facts or a domain, and where that is asked of each part."""
+        known_at, how = self.given["known_at"], {"rule": self.given["rule"], **self.reading}
+        domain = None if self.split or self.domain == times.ALL else self.domain
+        of_all = knowledge.estimates(self.connection, known_at, domain=domain, **how)
+        found = [knowledge.OfPart(times.ALL, one) for one in of_all]
+        if self.split:
+            found += knowledge.estimates_of_parts(self.connection, self.split, known_at, **how)
+            found = [one for one in found if self.domain in (None, one.part)]
+        runs, parts = list(self.abouts), [times.ALL, *in_order(list({one.part for one in found} - {times.ALL}))]
+        return sorted(found, key=lambda one: (runs.index(one.known.run), parts.index(one.part)))
 
     def overviews(self) -> list[Overview]:
-        """Return peak, knowledge date and points of each run, in one domain."""
-        self.domain = self.domain or times.ALL
+        """Return peak, knowledge date and points of each run, in one domain, or of all facts and each part."""
+        if self.split is None:
+            self.domain = self.domain or times.ALL
         first, last = self.span()
-        points = self.points(first, last)
+        points: dict[tuple[str, str], list[times.Point]] = defaultdict(list)
+        for point in self.points(first, last):
+            points[point.run, point.domain].append(point)
         peaks = times.peaks(
             self.connection,
             first,
@@ -141,15 +155,16 @@ class _Asked:
             self.given["known_at"],
             rule=self.given["rule"],
             constraint=self.given["constraint"],
-            domain=self.domain,
+            split=self.split or "domain",
             **self.reading,
         )
-        known = {one.run: one for one in self.known()}
-        return [
-            Overview(about, peaks[run], known.get(run), [point for point in points if point.run == run])
-            for run, about in self.abouts.items()
-            if peaks.get(run)
-        ]
+        known = {(one.known.run, one.part if self.split else self.domain): one.known for one in self.known()}
+        found = []
+        for key, own in points.items():
+            if peaks.get(key):
+                of = (key[1], self.split) if self.split else ()
+                found.append(Overview(self.abouts[key[0]], peaks[key], known.get(key), own, *of))
+        return found
 
 
 def _told_apart(abouts: Iterable[About]) -> Iterator[About]:
@@ -192,6 +207,7 @@ def _last(text: str) -> Day:
         "dyknow timeline --table share --every quarter --format csv",
         "dyknow timeline --table years --repeat study",
         "dyknow timeline --table knowledge --domain countries",
+        "dyknow timeline --by popularity --run gpt2-xl",
     )
 )
 @click.option("--run", "names", metavar="RUN", multiple=True, help="Only this run. Give it again for further ones.")
@@ -212,7 +228,15 @@ def _last(text: str) -> Day:
 )
 @judge_option
 @rule_option
-@click.option("--domain", metavar="NAME", help="countries, athletes, organizations or all.")
+@click.option(
+    "--domain", metavar="NAME", help="countries, athletes, organizations or all; with --by one of the parts, as `100+`."
+)
+@click.option(
+    "--by",
+    "split",
+    type=click.Choice(["domain", *PARTS]),
+    help="Show each part of the facts beside all of them: each domain, bin of popularity, property, region or stratum.",
+)
 @click.option(
     "--constraint",
     type=click.Choice(["soft", "average"]),
@@ -264,17 +288,19 @@ def _overview(asked: _Asked, form: Format) -> None:
     if not found:
         raise UsageError("No run has an answer about a fact covered then.", hint="--from and --to choose the dates.")
     if form == "json":
-        head = {"snapshot": asked.base.snapshot, "domain": asked.domain}
+        of = {"split": asked.split} if asked.split else {"domain": asked.domain}
+        head = {"snapshot": asked.base.snapshot, **of}
         head |= {name: asked.given[name] for name in ("judge", "rule", "constraint", "every")}
         emit(as_json({**head, "runs": [overview_json(one) for one in found]}))
     elif form == "csv":
         show(overview_rows(found), form)
     else:
-        emit(f"Share of facts up to date ({asked.domain}; {asked.heading})\n\n{overview_text(found)}")
+        what = asked.domain or f"by {asked.split}"
+        emit(f"Share of facts up to date ({what}; {asked.heading})\n\n{overview_text(found)}")
 
 
 def _share(asked: _Asked, form: Format) -> None:
-    if form == "table":
+    if form == "table" and asked.split is None:
         asked.domain = asked.domain or times.ALL
     points = asked.points(*asked.span())
     title = f"Per cent of n facts ({asked.heading})"
@@ -282,19 +308,22 @@ def _share(asked: _Asked, form: Format) -> None:
 
 
 def _years(asked: _Asked, form: Format) -> None:
-    found = times.years(asked.connection, asked.given["known_at"], repeat=asked.given["repeat"], **asked.reading)
+    how = {"repeat": asked.given["repeat"], "split": asked.split or "domain", **asked.reading}
+    found = times.years(asked.connection, asked.given["known_at"], **how)
     boxes = asked.ordered([box for box in found if asked.domain in (None, box.domain)])
     title = f"Years in which named terms began ({asked.heading})"
-    show(years_table(boxes, asked.titles, title) if form == "table" else years_rows(boxes), form)
+    table = years_table(boxes, asked.titles, title, asked.split or "domain")
+    show(table if form == "table" else years_rows(boxes), form)
 
 
 def _knowledge(asked: _Asked, form: Format) -> None:
     found = asked.known()
     if form == "json":
-        emit(as_json([knowledge_json(one) for one in found]))
+        emit(as_json([known_json(one, asked.split) for one in found]))
         return
     title = f"The date each model answers from ({asked.heading})"
-    show(knowledge_table(found, asked.titles, title) if form == "table" else knowledge_rows(found), form)
+    table = knowledge_table(found, asked.titles, title, asked.split)
+    show(table if form == "table" else knowledge_rows(found, asked.split), form)
 
 
 _SHOW: Final = {"overview": _overview, "share": _share, "years": _years, "knowledge": _knowledge}

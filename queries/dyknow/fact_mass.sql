@@ -1,6 +1,6 @@
 -- What every fact of a run adds to the figures of mass: what the intervals are drawn from.
--- In:  $as_of, $known_at (may be NULL), $rule.
--- Out: one row a run and fact, of the facts that are covered; shares from 0 to 1, averaged over the counted phrasings.
+-- In:  $as_of, $known_at (may be NULL), $rule, $split (as for part_of).
+-- Out: one row a run and fact, of the facts that are covered; domain is the part it stands in; shares from 0 to 1, averaged over the counted phrasings.
 WITH asked AS (
   SELECT b.run, b.domain, b.fact, b.question,
          coalesce(sum(b.share) FILTER (WHERE b.standing = 'up-to-date'), 0) AS up_to_date,
@@ -11,9 +11,10 @@ WITH asked AS (
   WHERE b.counted
   GROUP BY b.run, b.domain, b.fact, b.question
 )
-SELECT a.run, a.domain, a.fact, avg(a.up_to_date) AS up_to_date, avg(a.outdated) AS outdated, avg(a.later) AS later,
+SELECT a.run, any_value(part_of($split, a.domain, a.fact, t.popularity, t.region, t.stratum)) AS domain, a.fact,
+       avg(a.up_to_date) AS up_to_date, avg(a.outdated) AS outdated, avg(a.later) AS later,
        avg(CASE WHEN a.likeliest = 'up-to-date' THEN 1 ELSE 0 END) AS first_up_to_date,
        avg(CASE WHEN a.likeliest = 'outdated' THEN 1 ELSE 0 END) AS first_outdated
-FROM asked AS a
+FROM asked AS a LEFT JOIN strata AS t ON t.run = a.run AND t.fact = a.fact
 GROUP BY a.run, a.domain, a.fact
 ORDER BY a.run, a.fact;

@@ -1,10 +1,10 @@
 -- How a model's belief is spread over up-to-date and outdated holders, by run and domain, and over all domains.
--- In:  as_of, known_at, rule: as for verdicts.
+-- In:  as_of, known_at, rule: as for verdicts; split: as for part_of, whose parts then stand in the column domain.
 -- Out: per cent, averaged over the counted phrasings of a fact and then over the n facts. up_to_date, outdated and later
 --      are the probability mass on holders of that standing (share in beliefs); first_up_to_date and first_outdated say how
 --      often the holder held likeliest has that standing.
 -- E.g. SELECT run, n, up_to_date, outdated, first_up_to_date FROM mass('2023-12-18') WHERE domain = 'all'
-CREATE OR REPLACE MACRO mass(as_of, known_at := NULL, rule := 'latest') AS TABLE
+CREATE OR REPLACE MACRO mass(as_of, known_at := NULL, rule := 'latest', split := 'domain') AS TABLE
 WITH asked AS (
   SELECT b.run, b.domain, b.fact, b.question,
          coalesce(sum(b.share) FILTER (WHERE b.standing = 'up-to-date'), 0) AS up_to_date,
@@ -21,10 +21,14 @@ averaged AS (
          avg(a.first_up_to_date) AS first_up_to_date, avg(a.first_outdated) AS first_outdated
   FROM asked AS a
   GROUP BY a.run, a.domain, a.fact
+),
+divided AS (
+  SELECT v.*, part_of(split, v.domain, v.fact, t.popularity, t.region, t.stratum) AS part
+  FROM averaged AS v LEFT JOIN strata AS t ON t.run = v.run AND t.fact = v.fact
 )
-SELECT v.run, coalesce(v.domain, 'all') AS domain, count(*) AS n, 100 * avg(v.up_to_date) AS up_to_date,
-       100 * avg(v.outdated) AS outdated, 100 * avg(v.later) AS later, 100 * avg(v.first_up_to_date) AS first_up_to_date,
-       100 * avg(v.first_outdated) AS first_outdated
-FROM averaged AS v
-GROUP BY GROUPING SETS ((v.run, v.domain), (v.run))
-ORDER BY v.run, coalesce(v.domain, 'all');
+SELECT d.run, coalesce(d.part, 'all') AS domain, count(*) AS n, 100 * avg(d.up_to_date) AS up_to_date,
+       100 * avg(d.outdated) AS outdated, 100 * avg(d.later) AS later, 100 * avg(d.first_up_to_date) AS first_up_to_date,
+       100 * avg(d.first_outdated) AS first_outdated
+FROM divided AS d
+GROUP BY GROUPING SETS ((d.run, d.part), (d.run))
+ORDER BY d.run, coalesce(d.part, 'all');

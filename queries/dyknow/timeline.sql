@@ -1,17 +1,18 @@
 -- The share of facts that are up-to-date, outdated and irrelevant as a function of the day, by run and domain.
 -- In:  days      a list of days, YYYYMMDD
---      known_at  the one snapshot for all of them; judge, rule, sample: as for intervals
+--      known_at  the one snapshot for all of them; judge, rule, sample: as for intervals; split: as for part_of, whose parts then stand in
+--                the column domain
 -- Out: one row a run, domain (and "all") and day, of the runs with a fact covered on that day. n facts count under the
 --      soft constraint, as in table1, and the rates are in per cent of them; n_average facts count in the averages over
 --      phrasings, as in table5. up_to_date_lower counts what is certain alone; up_to_date_upper counts every holder that
 --      some choice of days lets lead: where a successor came "in 2023", until the end of 2023 both.
 -- E.g. SELECT run, day, up_to_date FROM timeline([20190101, 20210101, 20230101]) WHERE domain = 'all'
-CREATE OR REPLACE MACRO timeline(days, known_at := NULL, judge := 'match', rule := 'latest', sample := 0) AS TABLE
+CREATE OR REPLACE MACRO timeline(days, known_at := NULL, judge := 'match', rule := 'latest', sample := 0, split := 'domain') AS TABLE
 WITH asked AS (
   SELECT u.day, row_number() OVER (ORDER BY u.day) AS place
   FROM (SELECT DISTINCT CAST(unnest(days) AS INTEGER) AS day) AS u
 ),
-stepped AS MATERIALIZED (FROM steps(days, known_at := known_at, judge := judge, rule := rule, sample := sample)),
+stepped AS MATERIALIZED (FROM steps(days, known_at := known_at, judge := judge, rule := rule, sample := sample, split := split)),
 cells AS (
   SELECT g.run, g.domain, a.place, a.day
   FROM (SELECT DISTINCT s.run, s.domain FROM stepped AS s) AS g CROSS JOIN asked AS a

@@ -1,5 +1,5 @@
 -- In which years the terms began that answers name: the boxes of the study's Figures 2, 5 and 6, by run and domain.
--- In:  $known_at (may be NULL: as for spanning), $judge,
+-- In:  $known_at (may be NULL: as for spanning), $judge, $split (as for part_of: parts then stand in the column domain),
 --      $repeat  'study': of one who held several terms the last of all, as the study's released dates have it;
 --               'release': the last that had begun when the model came out (by the snapshot's day, where that is not known)
 -- Out: one row a run and domain, and "all": n answers to the phrasings that count, then minimum, quartiles, maximum and
@@ -28,14 +28,18 @@ read AS (
   GROUP BY ALL
 ),
 begun AS (
-  SELECT r.run, r.domain, unnest(repeat([r.start_day // 10000], r.times)) AS year FROM read AS r
+  SELECT r.run, r.domain, r.fact, unnest(repeat([r.start_day // 10000], r.times)) AS year FROM read AS r
   UNION ALL
-  SELECT r.run, r.domain, CAST(regexp_extract(j.start, '-?\d{4,}') AS INTEGER)
+  SELECT r.run, r.domain, r.fact, CAST(regexp_extract(j.start, '-?\d{4,}') AS INTEGER)
   FROM judgments AS j JOIN responses AS r ON r.run = j.run AND r.question = j.question AND r.sample = j.sample
   WHERE j.judge = $judge AND j.start IS NOT NULL AND r.counted AND (SELECT gives_starts FROM judging)
+),
+divided AS (
+  SELECT b.run, b.year, part_of($split, b.domain, b.fact, t.popularity, t.region, t.stratum) AS part
+  FROM begun AS b LEFT JOIN strata AS t ON t.run = b.run AND t.fact = b.fact
 )
-SELECT b.run, coalesce(b.domain, 'all') AS domain, count(*) AS n, min(b.year) AS minimum, quantile_cont(b.year, 0.25) AS lower,
+SELECT b.run, coalesce(b.part, 'all') AS domain, count(*) AS n, min(b.year) AS minimum, quantile_cont(b.year, 0.25) AS lower,
        quantile_cont(b.year, 0.5) AS median, quantile_cont(b.year, 0.75) AS upper, max(b.year) AS maximum, avg(b.year) AS mean
-FROM begun AS b
-GROUP BY GROUPING SETS ((b.run, b.domain), (b.run))
+FROM divided AS b
+GROUP BY GROUPING SETS ((b.run, b.part), (b.run))
 ORDER BY b.run, domain;
