@@ -1,30 +1,42 @@
 """Tables, a sweep and an export of verdicts by the ten million, out of core: ``python -m benchmarks.verdicts FOLDER``.
 
+``tables`` is what ``dyknow score --intervals`` does, ``sweep`` what ``dyknow timeline`` does on 200 dates, ``export``
+what ``dyknow export results`` does. ``spark``, which must be asked for and needs the extra of that name, makes Table 1
+in Spark from the export, and compares it with what ``tables`` found, row by row.
+
 The results are made up inside DuckDB: facts with five holders who follow one another, runs that each ask three
 phrasings of a part of the facts, and answers of which seven in eight name a holder. No two answers share a digest: the
 hardest case, for models that answer with the same words share theirs. Every step runs in a process of its own, under
-the memory limit, and says how long it took and what memory the process held at its peak.
+the memory limit, and says how long it took and what memory the process held at its peak, Java's too.
 
     python -m benchmarks.verdicts /tmp/verdicts --rows 1000000 --memory-limit 400MB
     python -m benchmarks.verdicts /tmp/verdicts --rows 50000000 --memory-limit 4GB
+    python -m benchmarks.verdicts /tmp/verdicts --rows 1000000 --only tables export spark --driver-memory 2g
 """
 
 import argparse
+import json
+import math
 import os
 import resource
+import runpy
 import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import duckdb
 
-from dyknow import results, resultsfile, tablefiles
+from dyknow import analysis, results, resultsfile, tablefiles
+from dyknow.analysis import Rates
 from dyknow.timeline import rates
 from kg.resources import query
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SNAPSHOT: Final = "2025-11-30"
 AS_OF: Final = "2023-12-18"
@@ -152,43 +164,110 @@ def days() -> list[int]:
     return list(found)
 
 
-def table1(connection: duckdb.DuckDBPyConnection, _folder: Path) -> str:
-    """Make Table 1."""
-    rows = connection.execute("SELECT domain, facts, up_to_date FROM table1(?)", [AS_OF]).fetchall()
-    facts, shares = zip(*((facts, share) for domain, facts, share in rows if domain == "all"), strict=True)
-    return f"{len(rows)} rows of {sum(facts):,} facts, {sum(shares) / len(shares):.1f} % up-to-date"
+def tables(place: "Place") -> str:
+    """Make Tables 1, 5 and 2 with their intervals, and keep the rows of the first for Spark's to be compared with."""
+    with place.opened() as connection:
+        scores = analysis.score(connection, AS_OF)
+    width = Rates._fields.index("up_to_date_interval")
+    place.table1.write_text(json.dumps([row[:width] for row in scores.table1]), encoding="utf-8")
+    every = [row for row in scores.table1 if row.domain == "all"]
+    bounded = sum(row.up_to_date_interval is not None for row in (*scores.table1, *scores.table5))
+    sizes = ", ".join(str(len(table)) for table in (scores.table1, scores.table5, scores.table2))
+    facts, share = sum(row.facts for row in every), sum(row.up_to_date or 0 for row in every) / len(every)
+    return f"{sizes} rows of {facts:,} facts, {bounded} with intervals; {share:.1f} % up-to-date"
 
 
-def sweep(connection: duckdb.DuckDBPyConnection, _folder: Path) -> str:
+def sweep(place: "Place") -> str:
     """Sweep 200 dates, as ``dyknow timeline`` does."""
-    [found] = rates(connection, days())
+    with place.opened() as connection:
+        [found] = rates(connection, days())
     return f"{found.n.size:,} cells of {len(found.groups)} groups and {len(found.days)} dates"
 
 
-def export(connection: duckdb.DuckDBPyConnection, folder: Path) -> str:
+def export(place: "Place") -> str:
     """Write all tables and the verdicts of a date as Parquet."""
-    out = folder / "export"
-    files = tablefiles.write(connection, out, "parquet", tablefiles.Wanted(days=(AS_OF,)))
+    with place.opened() as connection:
+        files = tablefiles.write(connection, place.export, "parquet", tablefiles.Wanted(days=(AS_OF,)))
     size = sum(file.stat().st_size for file in files)
-    shutil.rmtree(out)
     return f"{len(files)} files, {size / 1e9:.2f} GB"
 
 
-STEPS: Final[dict[str, Callable[[duckdb.DuckDBPyConnection, Path], str]]] = {
-    "table1": table1,
+def spark(place: "Place") -> str:
+    """Make Table 1 in Spark from the export, and compare it with DuckDB's."""
+    from kg.sources.spark import session  # noqa: PLC0415 -- this step alone needs the extra
+
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-memory {place.driver_memory} pyspark-shell"
+    os.environ["SPARK_LOCAL_DIRS"] = str(place.folder / "spill")
+    made = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "spark_table1.py"))["table1"]
+    with session() as started:
+        theirs = sorted((tuple(row) for row in made(started, str(place.export), AS_OF).collect()), key=_name)
+        java = _of_java(started)
+    ours = sorted((tuple(row) for row in json.loads(place.table1.read_text(encoding="utf-8"))), key=_name)
+    if not ours or not all(map(_same, ours, theirs)) or len(ours) != len(theirs):
+        raise SystemExit(f"Spark's Table 1 of {len(theirs)} rows is not DuckDB's of {len(ours)}.")
+    return f"{len(theirs)} rows, each the same as DuckDB's; {java}"
+
+
+def _name(row: tuple[Any, ...]) -> tuple[str, str]:
+    return row[0], row[4]
+
+
+def _same(row: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    return all(
+        math.isclose(one, same, rel_tol=1e-12) if isinstance(one, float) else one == same
+        for one, same in zip(row, other, strict=True)
+    )
+
+
+def _of_java(started: "SparkSession") -> str:
+    """Return what the process of Java has taken, as Linux tells it."""
+    pid = started.sparkContext._gateway.proc.pid
+    told = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    spent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]  # ticks of user and system
+    seconds = sum(map(int, spent)) / os.sysconf("SC_CLK_TCK")
+    return f"Java took {seconds:.0f} s of processors and at most {int(told['VmHWM'].split()[0]) / 1024**2:.2f} GiB"
+
+
+STEPS: Final[dict[str, Callable[["Place"], str]]] = {
+    "tables": tables,
     "sweep": sweep,
     "export": export,
+    "spark": spark,
 }
 
 
-def step(name: str, folder: Path, limit: str) -> None:
+class Place(NamedTuple):
+    """Where the results are, and what a step may take."""
+
+    folder: Path
+    limit: str  # of DuckDB's memory
+    driver_memory: str = "4g"  # of Spark's
+
+    @property
+    def database(self) -> Path:
+        """The results."""
+        return self.folder / "verdicts.duckdb"
+
+    @property
+    def export(self) -> Path:
+        """What the step ``export`` writes."""
+        return self.folder / "export"
+
+    @property
+    def table1(self) -> Path:
+        """The rows that the step ``tables`` found."""
+        return self.folder / "table1.json"
+
+    def opened(self) -> duckdb.DuckDBPyConnection:
+        """Return the results as the commands open them."""
+        return resultsfile.open_results(self.database, resultsfile.Limits(self.limit, self.folder / "spill"))
+
+
+def step(name: str, place: Place) -> None:
     """Take one step in this process, and print how long it took and the most memory it held."""
-    with resultsfile.open_results(
-        folder / "verdicts.duckdb", resultsfile.Limits(limit, folder / "spill")
-    ) as connection:
-        start, used = time.perf_counter(), time.process_time()
-        said = STEPS[name](connection, folder)
-        took, used = time.perf_counter() - start, time.process_time() - used
+    start, used = time.perf_counter(), time.process_time()
+    said = STEPS[name](place)
+    took, used = time.perf_counter() - start, time.process_time() - used
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2  # KiB on Linux
     print(f"{name}: {took:.0f} s ({used:.0f} of processors), at most {peak:.2f} GiB; {said}", flush=True)
 
@@ -201,31 +280,33 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=500)
     parser.add_argument("--facts", type=int, default=100_000)
     parser.add_argument("--memory-limit", default="4GB")
-    parser.add_argument("--only", choices=STEPS, nargs="+", default=list(STEPS))
+    parser.add_argument("--driver-memory", default="4g", help="of Spark")
+    parser.add_argument("--only", choices=STEPS, nargs="+", default=["tables", "sweep", "export"])
     parser.add_argument("--step", choices=("make", *STEPS), help=argparse.SUPPRESS)
     parser.add_argument("--keep", action="store_true", help="leave what was made up, and use what is there")
     chosen = parser.parse_args()
+    place = Place(chosen.folder, chosen.memory_limit, chosen.driver_memory)
     if chosen.step == "make":
-        make(chosen.folder / "verdicts.duckdb", chosen.rows, chosen.runs, chosen.facts, chosen.memory_limit)
+        make(place.database, chosen.rows, chosen.runs, chosen.facts, chosen.memory_limit)
     elif chosen.step:
-        step(chosen.step, chosen.folder, chosen.memory_limit)
+        step(chosen.step, place)
     else:
-        _all(chosen)
+        _all(chosen, place)
 
 
-def _all(chosen: argparse.Namespace) -> None:
-    chosen.folder.mkdir(parents=True, exist_ok=True)
-    database = chosen.folder / "verdicts.duckdb"
-    if not (chosen.keep and database.is_file()):
+def _all(chosen: argparse.Namespace, place: Place) -> None:
+    place.folder.mkdir(parents=True, exist_ok=True)
+    if not (chosen.keep and place.database.is_file()):
         start = time.perf_counter()
         _run("make", chosen)
-        print(
-            f"made {chosen.rows:,} answers: {time.perf_counter() - start:.0f} s, {database.stat().st_size / 1e9:.2f} GB"
-        )
+        size = place.database.stat().st_size / 1e9
+        print(f"made {chosen.rows:,} answers: {time.perf_counter() - start:.0f} s, {size:.2f} GB")
     for name in chosen.only:
         _run(name, chosen)
     if not chosen.keep:
-        database.unlink()
+        place.database.unlink()
+        place.table1.unlink(missing_ok=True)
+        shutil.rmtree(place.export, ignore_errors=True)
 
 
 def _run(name: str, chosen: argparse.Namespace) -> None:
@@ -234,6 +315,7 @@ def _run(name: str, chosen: argparse.Namespace) -> None:
         "--runs": chosen.runs,
         "--facts": chosen.facts,
         "--memory-limit": chosen.memory_limit,
+        "--driver-memory": chosen.driver_memory,
     }
     flags = [str(word) for pair in given.items() for word in pair]
     command = [sys.executable, "-m", "benchmarks.verdicts", str(chosen.folder), "--step", name, *flags]
