@@ -9,7 +9,7 @@ import builtins
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import pyoxigraph as ox
 
@@ -20,6 +20,9 @@ from kg.terms import WD, EndKind, Rule, Standing, Status, Validity, fact_iri, la
 
 BEFORE_ALL_DAYS = -99_999_999
 """A day before every day a snapshot can name."""
+
+FACTS_AT_ONCE: Final = 1000
+"""How many facts' answer sets are asked for by one query: its text stays under half a megabyte."""
 
 
 class Holder(NamedTuple):
@@ -170,15 +173,47 @@ def answers(
     """
     known = facts(graph, identity, wanted)
     chosen = [known[name] for name in _checked(known, wanted, graph.name)]
-    bound: list[Sequence[Term]] = [[ox.NamedNode(fact.iri), integer(as_of), boolean(acting)] for fact in chosen]
-    if wanted is None:
-        bound = [[None, integer(as_of), boolean(acting)]]
-    by_fact = defaultdict(list)
-    for row in select(graph, "answers", "?fact ?asOf ?withActing", bound):
-        by_fact[str(row["fact"])].append(row)
-    labels = _labels(graph, {str(row["holder"]) for rows in by_fact.values() for row in rows if "holder" in row})
-    reading = _Reading(graph.name, identity, labels, rule)
-    return [reading.answer_set(fact, by_fact[fact.iri], as_of) for fact in chosen]
+    return list(each(graph, identity, as_of, chosen, rule, acting=acting, every=wanted is None))
+
+
+def each(
+    graph: Graph,
+    identity: Identity,
+    as_of: int,
+    chosen: Sequence[Fact],
+    rule: Rule = Rule.LATEST,
+    *,
+    acting: bool = True,
+    every: bool = False,
+) -> Iterator[AnswerSet]:
+    """Yield the answer sets of facts as of a day, in their order, as `answers` returns them.
+
+    At no time are those of more than `FACTS_AT_ONCE` facts in memory.
+
+    Args:
+        graph: a snapshot's store, or any engine that holds the same triples.
+        identity: says which IRIs are one entity.
+        as_of: the day, YYYYMMDD.
+        chosen: facts of that graph, as `facts` gives them.
+        rule: which holder counts as up-to-date.
+        acting: whether holders who only stand in are answers.
+        every: the facts are all that the graph has, which a query can say in fewer words.
+
+    Raises:
+        QueryError, SourceError: the engine fails.
+    """
+    alone = every and len(chosen) <= FACTS_AT_ONCE
+    for start in range(0, len(chosen), FACTS_AT_ONCE):
+        batch = chosen[start : start + FACTS_AT_ONCE]
+        nodes = [None] if alone else [ox.NamedNode(fact.iri) for fact in batch]
+        bound: list[Sequence[Term]] = [[node, integer(as_of), boolean(acting)] for node in nodes]
+        by_fact = defaultdict(list)
+        for row in select(graph, "answers", "?fact ?asOf ?withActing", bound):
+            by_fact[str(row["fact"])].append(row)
+        labels = _labels(graph, {str(row["holder"]) for rows in by_fact.values() for row in rows if "holder" in row})
+        reading = _Reading(graph.name, identity, labels, rule)
+        for fact in batch:
+            yield reading.answer_set(fact, by_fact[fact.iri], as_of)
 
 
 def _checked(known: Mapping[str, Fact], wanted: Sequence[str] | None, snapshot: str) -> list[str]:

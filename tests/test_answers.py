@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from kg import answers as asking
 from kg import standings
 from kg.answers import BEFORE_ALL_DAYS, AnswerSet, Timeline, answers, facts, names, timeline
 from kg.identity import Identity, load
 from kg.snapshot import Snapshot, find_snapshots
-from kg.store import Graph, open_store
+from kg.store import Graph, Row, open_store
 from kg.terms import Rule, Standing, Status, Validity
 from tests.graphs import MemoryGraph, triples
 from tests.rdflib_route import RdflibGraph
@@ -154,3 +155,29 @@ def test_rdflib_agrees(snapshot: Snapshot, identity: Identity) -> None:
 @pytest.mark.parametrize("part", range(8))
 def test_rdflib_agrees_on_two_hundred_days(snapshot: Snapshot, identity: Identity, part: int) -> None:
     agree_on_rdflib(snapshot, identity, list(days(int(snapshot.id[:4]), 100))[part::8])
+
+
+class Counted:
+    """Passes queries on to a store and counts them."""
+
+    def __init__(self, store: Graph) -> None:
+        self.store, self.queries, self.name = store, 0, store.name
+
+    def rows(self, text: str) -> Iterator[Row]:
+        self.queries += 1
+        return self.store.rows(text)
+
+
+def test_answer_sets_are_asked_for_some_at_a_time_and_are_those_of_one_query(
+    snapshot: Snapshot, identity: Identity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(snapshot)
+    whole = answers(store, identity, 20231218, acting=False)
+    monkeypatch.setattr(asking, "FACTS_AT_ONCE", 7)
+    asked = Counted(store)
+    found = asking.each(asked, identity, 20231218, list(facts(store, identity).values()), acting=False, every=True)
+    assert [next(found) for _ in range(7)] == whole[:7]
+    assert asked.queries == 2, "answers and labels of seven facts, and nothing more yet"
+    assert [*whole[:7], *found] == whole
+    assert answers(store, identity, 20231218, acting=False) == whole
+    assert len(whole) > 100

@@ -12,6 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dyknow.cli import cli
+from dyknow.commands import graph
+from kg import answers
 
 REPO = Path(__file__).resolve().parents[1]
 
@@ -48,6 +50,19 @@ def test_a_subject_is_found_by_its_id_too() -> None:
     assert by_id.stdout == call("answers", "--as-of", "2024-06-01", "--subject", "DENMARK", "--format", "csv").stdout
     rows = list(csv.DictReader(io.StringIO(by_id.stdout)))
     assert "Frederik X of Denmark" in {row["holder"] for row in rows if row["standing"] == "up-to-date"}
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "table"])
+def test_answer_sets_that_come_in_batches_print_as_one_text(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("answers", "--as-of", "2023-12-18", "--format", form)
+    once = call(*words)
+    monkeypatch.setattr(answers, "FACTS_AT_ONCE", 13)
+    monkeypatch.setattr(graph, "_AT_ONCE", 5)
+    parts = call(*words)
+    assert (parts.exit_code, parts.stdout) == (0, once.stdout)
+    assert len(once.stdout.splitlines()) > 130
+    last = parts.stderr.splitlines()[-1].split()
+    assert ("answer sets:", last[-3], last[-1]) == (" ".join(last[:2]), last[-1], last[-3]), "how far it has come"
 
 
 def test_a_day_before_the_record_is_not_a_vacancy() -> None:

@@ -201,8 +201,8 @@ INSIDE = {
     ),
     "dyknow.commands": (
         "common",
-        "graph",
         "mirroring",
+        "graph",
         "dumping",
         "generating",
         "snapshots",

@@ -3,7 +3,8 @@
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,12 +29,14 @@ from dyknow.commands.common import (
     rule_option,
     show,
 )
-from dyknow.tables import Format, Listing, as_json
+from dyknow.commands.mirroring import StepMeter
+from dyknow.tables import Format, Listing, as_csv, as_json
 from kg import answers as answer_sets
 from kg import identity
 from kg.answers import AnswerSet, Fact, Holder
 from kg.dates import Day, format_day, format_span
 from kg.errors import DataError, DyknowError, UsageError
+from kg.sources.fetch import Step
 from kg.store import Endpoint, open_store
 from kg.terms import EndKind, Rule, Standing
 
@@ -76,18 +79,67 @@ def answers(
     chosen = places.snapshot(as_of, known_at)
     same = identity.with_redirects(identity.load(), [chosen])
     with graph_of(chosen, endpoint) as graph:
-        wanted = None if subject is None else find_subject(answer_sets.facts(graph, same), subject, chosen.id)
-        found = answer_sets.answers(graph, same, as_of, wanted, Rule(rule), acting=not without_acting)
+        known = answer_sets.facts(graph, same)
+        named = known if subject is None else find_subject(known, subject, chosen.id)
         where = f", asked at {graph.url}" if isinstance(graph, Endpoint) else ""
-    note(f"As of {format_day(as_of)}, as snapshot {describe(chosen)} has it{where}.")
-    if as_of > chosen.date:
-        note(f"{format_day(as_of)} lies after the snapshot: what has changed since {chosen.id} is not in it.")
-    if form == "json":
-        emit(as_json([set_json(one) for one in found]))
-    elif form == "csv":
-        show(Listing(HOLDER_COLUMNS, [row for one in found for row in _csv_rows(one)]), form)
-    else:
+        note(f"As of {format_day(as_of)}, as snapshot {describe(chosen)} has it{where}.")
+        if as_of > chosen.date:
+            note(f"{format_day(as_of)} lies after the snapshot: what has changed since {chosen.id} is not in it.")
+        wanted = [known[name] for name in named]
+        acting = not without_acting
+        found = answer_sets.each(graph, same, as_of, wanted, Rule(rule), acting=acting, every=subject is None)
+        _print(_metered(found, len(wanted), form), form, everyone)
+
+
+def _print(found: Iterable[AnswerSet], form: Format, everyone: bool) -> None:
+    """Print answer sets; as JSON and CSV some at a time, so that very many are no matter for memory."""
+    if form == "table":
         show(_answer_table(found, everyone), form)
+        return
+    texts = _csv_texts if form == "csv" else _json_texts
+    for text in texts(_batches(found)):
+        emit(text)
+
+
+def _batches(found: Iterable[AnswerSet]) -> Iterator[list[AnswerSet]]:
+    """Yield answer sets some at a time; at least once, be it none."""
+    left = iter(found)
+    batch = list(islice(left, _AT_ONCE))
+    yield batch
+    while batch := list(islice(left, _AT_ONCE)):
+        yield batch
+
+
+_AT_ONCE: Final = 100
+
+
+def _csv_texts(batches: Iterable[Sequence[AnswerSet]]) -> Iterator[str]:
+    """Yield the parts of one CSV text."""
+    for place, batch in enumerate(batches):
+        text = as_csv(HOLDER_COLUMNS, (row for one in batch for row in _csv_rows(one)))
+        yield text.partition("\n")[2] if place else text  # the header once
+
+
+def _json_texts(batches: Iterable[Sequence[AnswerSet]]) -> Iterator[str]:
+    """Yield the parts of one JSON text: a list that is cut between its values."""
+    end = "\n]\n"
+    for place, batch in enumerate(batches):
+        text = as_json([set_json(one) for one in batch])
+        if not batch:
+            yield text
+            return
+        yield ("," if place else "[") + text.removeprefix("[").removesuffix(end)
+    yield end
+
+
+def _metered(found: Iterator[AnswerSet], total: int, form: Format) -> Iterator[AnswerSet]:
+    """Pass answer sets on; where they are many and the terminal does not show them, it shows how far they have come."""
+    shown = total > answer_sets.FACTS_AT_ONCE and (form == "table" or not sys.stdout.isatty())
+    meter = StepMeter() if shown else None
+    for number, one in enumerate(found, start=1):
+        yield one
+        if meter is not None:
+            meter(Step("answer sets", number, total))
 
 
 def find_subject(known: dict[str, Fact], subject: str, where: str) -> list[str]:
@@ -110,7 +162,7 @@ def find_subject(known: dict[str, Fact], subject: str, where: str) -> list[str]:
     return found
 
 
-def _answer_table(found: Sequence[AnswerSet], everyone: bool) -> Listing:
+def _answer_table(found: Iterable[AnswerSet], everyone: bool) -> Listing:
     columns = ("subject", "office", "holder", "standing", "since", "until", "certain", "class")
     rows: list[tuple[object, ...]] = []
     for one in found:
