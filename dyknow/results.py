@@ -24,7 +24,7 @@ from dyknow.journal import RunInfo, judgments, standing_judgments
 from dyknow.match import ALIASES_DIGEST, MATCHER_VERSION, PARAMETERS
 from dyknow.matching import Pair, match_rows
 from dyknow.models import presets
-from dyknow.resultsfile import Limits, limited, open_results, quoted
+from dyknow.resultsfile import Limits, limited, open_results, quoted, too_little
 from dyknow.rows import (
     asked_of,
     edit_rows,
@@ -207,6 +207,8 @@ def _make(
             whole = [run for run in runs if run.id not in {one.id for one in damaged}]
             _make_of(whole, snapshots, database, fingerprint, damaged, progress=progress, limits=limits)
             return
+        except duckdb.OutOfMemoryException as error:
+            raise too_little(limits, f"make {database}") from error
         except DamagedRun as met:
             damaged.append(met.damaged)
 

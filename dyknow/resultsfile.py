@@ -61,7 +61,7 @@ def open_results(database: Path, limits: Limits = Limits()) -> duckdb.DuckDBPyCo
         connection.execute("USE results")
     except duckdb.OutOfMemoryException as error:
         connection.close()
-        raise UsageError(f"{limits.memory} of memory do not suffice to read {database}.", hint=_MORE) from error
+        raise too_little(limits, f"read {database}") from error
     except duckdb.Error as error:
         connection.close()
         raise QueryError(f"{database} cannot be read: {error}", hint="dyknow score makes it anew.") from error
@@ -78,15 +78,28 @@ def limited(database: Path, limits: Limits) -> duckdb.DuckDBPyConnection:
     """
     amount = _AMOUNT.fullmatch(limits.memory.strip())
     if amount is None or not 0 < float(amount[1]) <= (100 if amount[2] == "%" else float("inf")):
-        raise UsageError(f"{limits.memory!r} is no amount of memory.", hint="Write it as 4GB, or 50%.")
+        raise _no_amount(limits)
     chosen = limits.spill or os.environ.get("DYKNOW_SPILL")
     if chosen:
         Path(chosen).mkdir(parents=True, exist_ok=True)
     spill = Path(chosen or database.parent) / f".{database.name}-spill-{secrets.token_hex(4)}"
     connection = duckdb.connect()
-    connection.execute(f"SET memory_limit = '{amount[0]}'")
+    try:
+        connection.execute(f"SET memory_limit = '{amount[0]}'")
+    except duckdb.Error as error:  # more than any machine has
+        connection.close()
+        raise _no_amount(limits) from error
     connection.execute(f"SET temp_directory = '{quoted(spill)}'")
     return connection
+
+
+def _no_amount(limits: Limits) -> UsageError:
+    return UsageError(f"{limits.memory!r} is no amount of memory.", hint="Write it as 4GB, or 50%.")
+
+
+def too_little(limits: Limits, what: str) -> UsageError:
+    """Return what to say where the memory allowed does not suffice for something."""
+    return UsageError(f"{limits.memory} of memory do not suffice to {what}.", hint=_MORE)
 
 
 def query_readonly(database: Path, statement: str, parameters: Mapping[str, Any] | None = None) -> Table:

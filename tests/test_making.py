@@ -107,7 +107,15 @@ def test_too_little_memory_is_said_with_the_way_out(runs: Path, tmp_path: Path) 
     assert "--memory-limit" in (raised.value.hint or "")
 
 
-@pytest.mark.parametrize("memory", ["much", "'; DROP TABLE x; --", "-1GB", "0%", "101%", "4"])
+def test_too_little_memory_to_make_them_is_said_too(runs: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="3KB of memory do not suffice to make") as raised:
+        results.connect(runs, [], tmp_path / "results.duckdb", limits=resultsfile.Limits("3KB"))
+    assert "--memory-limit" in (raised.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    "memory", ["much", "'; DROP TABLE x; --", "-1GB", "0%", "101%", "4", "99999999999999999999999GB"]
+)
 def test_what_is_no_amount_of_memory(memory: str, runs: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is no amount of memory"):
         results.connect(runs, [], tmp_path / "results.duckdb", limits=resultsfile.Limits(memory))

@@ -345,3 +345,23 @@ def test_facts_that_no_snapshot_knows_cannot_be_scored(here: Path) -> None:
     (here / "two.toml").write_text(BENCH.replace("Q38", "Q999999"))
     result = likelihoods()
     assert (result.exit_code, "No snapshot knows a holder" in result.stderr) == (2, True)
+
+
+# --- what is given and changes nothing
+
+
+def test_a_run_that_has_ended_says_what_it_does_not_take_over(here: Path) -> None:
+    assert "changed nothing" not in run("--limit", "2", "--title", "Old").stderr
+    before = (here / "runs" / "r" / "run.json").read_bytes()
+    again = run("--limit", "2", "--title", "New", "--year", "1999", "--temperature", "0.5")
+    assert again.exit_code == 0
+    assert "Run r had ended and stays as it was: --title, --year, --temperature changed nothing." in again.stderr
+    assert (here / "runs" / "r" / "run.json").read_bytes() == before
+    assert "changed nothing" not in run("--limit", "2", "--title", "Old").stderr
+
+
+def test_a_year_beside_a_known_day_is_said(here: Path) -> None:
+    (here / "how.toml").write_text("released = 2019-11-05\n", encoding="utf-8")
+    done = run("--limit", "2", "--settings", "how.toml", "--year", "2021")
+    assert "2019-11-05 (how.toml), by which --as-of release goes" in done.stderr
+    assert "by which" not in run("--limit", "2", "--settings", "how.toml", "--year", "2019", run_id="s").stderr

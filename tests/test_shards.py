@@ -176,6 +176,13 @@ def test_a_merged_run_goes_on_like_another(here: Path) -> None:
     assert verify(read_run(here / "runs" / "r")).problem is None
 
 
+def test_failed_questions_of_a_part_are_told_where_others_lack(here: Path) -> None:
+    parts(1, 2)
+    half = call("runs", "merge", "r", "--partial")
+    failed = next(name for name in ("r.1-of-3", "r.2-of-3") if read_run(here / "runs" / name).info["errors"])
+    assert f"1 questions have no answer but an error: dyknow runs resume {failed}, then merge" in half.stderr
+
+
 def test_a_hole_is_named(here: Path) -> None:
     parts(1, 3)
     result = call("runs", "merge", "r")

@@ -3,8 +3,8 @@
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -188,6 +188,7 @@ def ask(model: str, asking: Asking, places: Places) -> RunInfo:
             f"At temperature 0 all {asking.samples} samples of a question are the same text.",
             hint="Draw at random: --temperature 0.7, say.",
         )
+    _note_year(asking, chosen.released)
     note(f"Loading {model} ...")
     shared: dict[str, Any] = {
         "benchmark": bench,
@@ -208,12 +209,42 @@ def ask(model: str, asking: Asking, places: Places) -> RunInfo:
     if asking.ask == "loglik":
         holders = beliefs.find_holders(places.find(), {question.fact.id for question in questions})
         done = beliefs.score_holders(loaded, questions, places.runs, holders=holders, extra=extra, **shared)
+        _note_kept(done, extra)
         note(f"Run {done.id}: holders of {done.info['likelihoods']['scored']} questions scored.")
         return done
     sizes: dict[str, Any] = {"batch_size": asking.batch_size, "samples": asking.samples}
     done = runs_.run_model(loaded, questions, places.runs, **sizes, **extra, **shared)
+    _note_kept(done, extra)
     note(f"Run {done.id}: {done.info.get('answered', 0)} answers, {done.info.get('tokens', 0)} tokens.")
     return done
+
+
+def _note_kept(done: RunInfo, extra: Mapping[str, Any]) -> None:
+    """Say which of what was given now a run does not take over, for it had ended before and stays as it was."""
+    info, given = done.info, extra["asking"]["options"]
+    ours = (info.get("asking") or {"options": given})["options"]
+    kept = [name for name in ("title", "release_year") if extra[name] is not None and info.get(name) != extra[name]]
+    kept = [_OPTION_OF.get(name, name) for name in kept]
+    kept += [name for name, value in given.items() if _as_json(ours.get(name)) != _as_json(value)]
+    if kept:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in kept)
+        note(f"Run {done.id} had ended and stays as it was: {options} changed nothing. Take another --run-id.")
+
+
+_OPTION_OF: Final = {"release_year": "year"}
+
+
+def _as_json(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value.isoformat() if isinstance(value, date) else value
+
+
+def _note_year(asking: Asking, released: Mapping[str, Any] | None) -> None:
+    """Say so where the year given is not that of the day which is known."""
+    if asking.year and released and int(str(released["day"])[:4]) != asking.year:
+        note(
+            f"--year {asking.year} stands beside the model's name in tables; that it came out is known to the day,"
+            f" {released['day']} ({released['source']}), by which --as-of release goes."
+        )
 
 
 class Meter:

@@ -3,7 +3,7 @@
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -295,8 +295,16 @@ def merge(names: tuple[str, ...], partial: bool, run_id: str | None, places: Pla
     made = "from" if done.written else "there already, from"
     note(f"Run {done.run.id}: {done.run.info['answered']} answers, {made} {len(parts)} parts.")
     if done.run.info["errors"]:
-        note(f"{done.run.info['errors']} questions have no answer but an error: dyknow runs resume {done.run.id}")
+        note(f"{done.run.info['errors']} questions have no answer but an error: {_again(done.run, parts)}")
     emit(f"{done.run.path}\n")
+
+
+def _again(merged: RunInfo, parts: Sequence[RunInfo]) -> str:
+    """Return how the failed questions of a merged run are asked again."""
+    if merged.info.get("asking"):
+        return f"dyknow runs resume {merged.id}"
+    failed = " and ".join(f"dyknow runs resume {part.id}" for part in parts if part.info.get("errors"))
+    return f"{failed}, then merge under another --run-id"
 
 
 @runs.command("close", epilog=example("dyknow runs close gpt2-xl"))
