@@ -1,13 +1,15 @@
 """Dumps on Spark against processes of one machine, on one grown from real slices: ``python -m benchmarks.spark``.
 
 Both take a snapshot of every head of state and of government with ``dyknow snapshot take``, each in a process of its
-own; the time is that of the whole command, Spark's start included, and memory what all its processes use together,
-Java's too (their proportional set size). The snapshots must be the same, byte for byte. Needs the extra ``spark``.
+own; the time is that of the whole command, Spark's start included, processor time and memory those of all its
+processes together, Java's too (memory as their proportional set size). The snapshots must be the same, byte for byte.
+With ``--folder`` the grown dumps stay there, and are taken where they are there already. Needs the extra ``spark``.
 """
 
 import argparse
 import bz2
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,12 +20,10 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.dumps import PROPERTIES, REPO, SHARED, grow, memory_of, read_slices
+from benchmarks.dumps import PROPERTIES, REPO, SHARED, grow, read_slices
 
 ENGINES = {"processes": (), "spark": ("--master", f"local[{len(os.sched_getaffinity(0))}]")}
-KINDS = {"json": 1.0, "bz2": 0.125}
-"""How much of the text each gets; bzip2 takes as long for an eighth."""
-
+KINDS = ("json", "bz2")
 SHARE = 0.02  # of the bytes in wanted entities
 DATE = "2021-06-14"
 
@@ -35,6 +35,7 @@ class Measured(NamedTuple):
     engine: str
     size: int  # bytes of text
     seconds: float
+    processor: float  # seconds
     peak: int  # bytes
     path: Path  # of the snapshot
 
@@ -42,7 +43,8 @@ class Measured(NamedTuple):
         """Return the figures as a line."""
         return (
             f".{self.kind}, {self.size / 1e9:.2f} GB of text, {self.engine}: {self.seconds:.0f} s, "
-            f"{self.size / 1e6 / self.seconds:.0f} MB/s for two readings, peak {self.peak / 1e6:.0f} MB"
+            f"{self.processor:.0f} s of processor, {self.size / 1e6 / self.seconds:.0f} MB/s for two readings, "
+            f"peak {self.peak / 1e6:.0f} MB"
         )
 
 
@@ -58,12 +60,29 @@ def _groups(parts: Iterator[bytes]) -> Iterator[list[bytes]]:
         yield some
 
 
+def used_by(process: int, spent: dict[int, float]) -> None:
+    """Note the seconds of processor that a process and all below it have used so far, by their numbers."""
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+        # Java starts processes from any of its threads.
+        for task in Path(f"/proc/{process}/task").iterdir():
+            children += (task / "children").read_text().split()
+    except OSError:
+        return
+    spent[process] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    for child in set(children):
+        used_by(int(child), spent)
+
+
 def take(dump: Path, engine: str, size: int) -> Measured:
     """Take a snapshot of a dump and return what that took."""
     folder = dump.with_name(f"{dump.name}-{engine}")
+    shutil.rmtree(folder, ignore_errors=True)
     command = (sys.executable, "-m", "dyknow.cli", "snapshot", "take", str(dump), "--source", "dump", "--date", DATE)
     options = ("--property", ",".join(PROPERTIES), "--engine", engine, "--snapshots", str(folder), *ENGINES[engine])
-    ended, used = threading.Event(), [0]
+    ended, memory = threading.Event(), [0]
+    spent: dict[int, float] = {}
     start = time.perf_counter()
     with subprocess.Popen(
         (*command, *options), cwd=REPO, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -71,7 +90,8 @@ def take(dump: Path, engine: str, size: int) -> Measured:
 
         def watch() -> None:
             while not ended.wait(0.25):
-                used.append(memory_of(process.pid))
+                used_by(process.pid, spent)
+                memory.append(sum(own_memory(one) for one in spent))
 
         watcher = threading.Thread(target=watch)
         watcher.start()
@@ -81,28 +101,48 @@ def take(dump: Path, engine: str, size: int) -> Measured:
         watcher.join()
     if process.returncode:
         raise SystemExit(told)
-    return Measured(dump.suffix[1:], engine, size, seconds, max(used), folder / DATE)
+    return Measured(dump.suffix[1:], engine, size, seconds, sum(spent.values()), max(memory), folder / DATE)
 
 
-def measure(gigabytes: float = 0.2, kinds: Sequence[str] = tuple(KINDS), folder: Path | None = None) -> list[Measured]:
-    """Grow a dump, take snapshots of it both ways, print and return the figures; all files are deleted again.
+def own_memory(process: int) -> int:
+    """Return the proportional set size of a process alone; 0 where it has ended."""
+    try:
+        rollup = Path(f"/proc/{process}/smaps_rollup").read_text()
+    except OSError:
+        return 0
+    return next(int(line.split()[1]) * 1024 for line in rollup.splitlines() if line.startswith("Pss:"))
+
+
+def grown(folder: Path, gigabytes: float, kind: str) -> tuple[Path, int]:
+    """Return a grown dump of a folder and the bytes of its text; what is there already is taken as it is."""
+    text = folder / f"{gigabytes:g}-gigabytes.json"
+    if not text.exists():
+        part = text.with_suffix(".part")
+        with part.open("wb") as file:
+            file.writelines(grow(read_slices(SHARED / "data" / "wikidata" / "dumps"), SHARE, int(gigabytes * 1e9)))
+        part.rename(text)
+    if kind == "bz2" and not text.with_suffix(".bz2").exists():
+        compress(text, part := text.with_suffix(".part"))
+        part.rename(text.with_suffix(".bz2"))
+    return text.with_suffix(f".{kind}"), text.stat().st_size
+
+
+def measure(gigabytes: float = 0.2, kinds: Sequence[str] = KINDS, folder: Path | None = None) -> list[Measured]:
+    """Grow a dump, take snapshots of it both ways, print and return the figures.
 
     Args:
         gigabytes: of text.
         kinds: of files.
-        folder: where the dump is grown; None: the system's folder for temporary files.
+        folder: where the dump is grown, and stays; None: a folder that is deleted again.
     """
-    lines, found = read_slices(SHARED / "data" / "wikidata" / "dumps"), []
-    with tempfile.TemporaryDirectory(dir=folder) as made:
-        text = Path(made) / "dump.json"
+    found: list[Measured] = []
+    with tempfile.TemporaryDirectory() as made:
         for kind in kinds:
-            with text.open("wb") as file:
-                file.writelines(grow(lines, SHARE, int(gigabytes * KINDS[kind] * 1e9)))
-            if kind == "bz2":
-                compress(text, text.with_suffix(".bz2"))
-            taken = [take(text.with_suffix(f".{kind}"), engine, text.stat().st_size) for engine in ENGINES]
-            for one in taken:
-                print(one, flush=True)
+            dump, size = grown(folder or Path(made), gigabytes, kind)
+            taken = []
+            for engine in ENGINES:
+                taken.append(take(dump, engine, size))
+                print(taken[-1], flush=True)
             for name in ("statements.nt.gz", "manifest.json"):
                 if len({(one.path / name).read_bytes() for one in taken}) > 1:
                     raise SystemExit(f".{kind}: the two snapshots differ in {name}")
@@ -114,8 +154,8 @@ def main() -> None:
     """Measure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gigabytes", type=float, default=0.2, help="of text")
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
-    parser.add_argument("--folder", type=Path, help="where the dump is grown")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
+    parser.add_argument("--folder", type=Path, help="where the dump is grown, and stays")
     args = parser.parse_args()
     measure(args.gigabytes, args.kinds, args.folder)
 

@@ -123,6 +123,8 @@ def session(master: str = LOCAL) -> Iterator["SparkSession"]:
         builder = builder.config("spark.executorEnv.PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
         builder = builder.config("spark.driver.host", "localhost").config("spark.driver.bindAddress", "127.0.0.1")
         builder = builder.config("spark.ui.enabled", "false")
+        # Here Java hands out work and passes bytes on: compiling itself thoroughly takes longer than that does.
+        builder = builder.config("spark.driver.defaultJavaOptions", "-XX:TieredStopAtLevel=1")
     try:
         started = builder.getOrCreate()
     except Exception as error:
