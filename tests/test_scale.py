@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.scale import Measured, _watched, exponents, read, run_step, table
+from benchmarks.scale import Measured, _watched, draw, exponents, read, run_step, steep, table, triples_table
 
 SPENDS = (
     "import subprocess, sys; subprocess.run([sys.executable, '-c', 'x = bytearray(200 << 20); sum(range(9 * 10**6))'])"
@@ -41,3 +41,26 @@ def test_the_newest_figures_count_and_growth_is_between_neighbouring_sizes() -> 
 
 def test_no_figures_yet(tmp_path: Path) -> None:
     assert read(tmp_path / "figures.jsonl") == []
+
+
+def test_what_grows_too_fast_is_named_and_triples_have_a_table_of_their_own() -> None:
+    figures = [
+        Measured("take", 10, 1.0, 1.0, 5.0, triples=2000),
+        Measured("take", 100, 15.0, 15.0, 6.0, triples=20000),
+        Measured("run", 10, 1.0, 1.0, 5.0),
+        Measured("run", 100, 10.0, 10.0, 5.0),
+        Measured("take", 1000, 150.0, 150.0, 7.0, triples=200000),
+    ]
+    assert steep(figures) == ["take from 10 to 100 facts: 1.18"]
+    assert "| take | 1.0 | 5 | 15.0 | 6 | 1.18 |" in table(figures), "a size of triples alone is in the other table"
+    assert triples_table(figures).splitlines()[2:] == [
+        "| 2,000 | 10 | 1.0 | 5 | – | – | – | – | – |",
+        "| 20,000 | 100 | 15.0 | 6 | – | – | – | – | 1.18 |",
+        "| 200,000 | 1,000 | 150.0 | 7 | – | – | – | – | 1.00 |",
+    ]
+
+
+def test_figures_are_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("vl_convert")
+    draw([Measured("run", 10, 1.0, 1.0, 5.0), Measured("run", 100, 10.0, 10.0, 5.0)], tmp_path / "grown.svg")
+    assert "seconds of the processor" in (tmp_path / "grown.svg").read_text(encoding="utf-8")
