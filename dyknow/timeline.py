@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import duckdb
 
-from dyknow.parts import parts
-from dyknow.resultsfile import run_sql
+from dyknow.parts import by_parts, parts
+from dyknow.resultsfile import refused, run_sql
 from dyknow.strata import checked
 from kg.answers import BEFORE_ALL_DAYS
 from kg.dates import Day, join_day, split_day
@@ -141,8 +141,9 @@ def sweep(
         UsageError: there is no such split.
         QueryError: there is no such snapshot or rule, or the judge judged for one day only.
     """
-    [found] = rates(connection, days, known_at, judge=judge, rule=rule, constraints=[constraint], split=split)
-    return [Point(*row) for row in found.rows() if runs is None or row[0] in runs]
+    how: dict[str, Any] = {"judge": judge, "rule": rule, "runs": runs, "split": split}
+    [found] = rates(connection, days, known_at, constraints=[constraint], **how)
+    return [Point(*row) for row in found.rows()]
 
 
 class Swept(NamedTuple):
@@ -173,12 +174,13 @@ def rates(
     *,
     judge: str = "match",
     rule: str = "latest",
+    runs: Sequence[str] | None = None,
     constraints: Sequence[Constraint] = ("soft",),
     split: str = "domain",
 ) -> list[Swept]:
     """Return the rates of every run, domain and day as arrays under each constraint: for many runs and days.
 
-    Else as `sweep`; both constraints take hardly longer than one.
+    Else as `sweep`; both constraints take hardly longer than one. Of runs that are not wanted every n is 0.
 
     Raises:
         QueryError: as for `sweep`.
@@ -190,17 +192,14 @@ def rates(
     groups = tuple(run_sql(connection, query("dyknow/swept_names.sql"), {"split": checked(split)}).rows)
     changes = np.zeros((len(names), len(groups), len(ordered) + 1))
     steps = query("dyknow/sweep.sql").rstrip().rstrip(";")
-    found = parts(connection) if ordered else []
-    for runs in [None] if len(found) == 1 else found:
-        values = {
-            "days": list(ordered),
-            "known_at": known_at,
-            "judge": judge,
-            "rule": rule,
-            "runs": runs,
-            "split": split,
-        }
-        own = _arrays(connection, f"SELECT name, place, {', '.join(names)} FROM ({steps})", values)
+    found = parts(connection, runs) if ordered else []
+    values = {"days": list(ordered), "known_at": known_at, "judge": judge, "rule": rule, "split": split}
+
+    def swept(part: list[str]) -> dict[str, Any]:
+        statement = f"SELECT name, place, {', '.join(names)} FROM ({steps})"
+        return _arrays(connection, statement, {**values, "runs": None if runs is None and [part] == found else part})
+
+    for own in by_parts(found, swept):
         for column, name in zip(changes, names, strict=True):
             column[own["name"], own["place"] - 1] = own[name]
     sums = np.cumsum(changes, axis=2)[:, :, :-1].reshape(len(constraints), 5, len(groups), len(ordered))
@@ -229,6 +228,8 @@ def _arrays(connection: duckdb.DuckDBPyConnection, statement: str, values: dict[
     """Run a statement and return its columns: a tuple a row would take longer than all the rest."""
     try:
         return connection.execute(statement, values).fetchnumpy()
+    except duckdb.OutOfMemoryException as error:
+        raise refused(error) from error
     except duckdb.Error as error:
         message = str(error).removeprefix("Invalid Input Error: ").strip()
         raise QueryError(message, hint="dyknow snapshot list and dyknow judge list tell what there is.") from error

@@ -80,7 +80,7 @@ def test_a_sweep_in_parts_is_the_sweep(connection: duckdb.DuckDBPyConnection, mo
 
     whole = swept()
     assert whole[0].n.any()
-    monkeypatch.setattr(timeline, "parts", lambda of: parts.parts(of, most=1))
+    monkeypatch.setattr(timeline, "parts", lambda of, runs: parts.parts(of, runs, 1))
     for one, other in zip(whole, swept(), strict=True):
         assert one[:2] == other[:2]
         for column, same in zip(one[2:], other[2:], strict=True):

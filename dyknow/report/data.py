@@ -232,7 +232,7 @@ def judged(
     """Return answers with the verdicts of a judge for some days."""
     found: dict[tuple[str, str, int], list[Given | None]] = defaultdict(lambda: [None] * len(days))
     for place, day in enumerate(days):
-        values = {"as_of": day, "known_at": known_at, "judge": judge, "rule": rule}
+        values = {"as_of": day, "known_at": known_at, "judge": judge, "rule": rule, "runs": list(runs)}
         for run, question, sample, *given in run_sql(connection, query("dyknow/report_judged.sql"), values).rows:
             found[run, question, sample][place] = Given(*given)
     keys = ((runs[answer.run], answer.question, answer.sample) for answer in answers)
