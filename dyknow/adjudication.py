@@ -24,6 +24,7 @@ from dyknow.judges import LABELS, UNCLEAR, Key, json_lines, label_of
 from dyknow.published import LABELLED_ON
 from kg.dates import format_day, parse_day
 from kg.errors import DataError, UsageError
+from kg.sources.csvfile import Rows
 
 TAKEN: Final = ("match", "published")
 """Names that are no person's: our matcher, and the labels that came with imported results."""
@@ -38,6 +39,7 @@ NONE: Final = frozenset(("none", "nobody", "0", "-", "–", "—"))
 OPEN: Final = frozenset((UNCLEAR, "?"))
 
 _SAME: Final = ("named", "entity", "verdict", "start", "as_of", "reason", "note")
+_VERDICT_ONLY: Final = "verdict only"
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 _LONGEST: Final = 2**31 - 1
 """Characters a cell may have; Python's own limit is shorter than an answer may be."""
@@ -163,23 +165,26 @@ def _csv_rows(path: Path) -> list[tuple[str, dict[str, Any]]]:
     first = text.partition("\n")[0]
     delimiter = max(",;\t", key=first.count)  # what spreadsheet programs write depends on their country
     csv.field_size_limit(_LONGEST)
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    twice = [name for name in COLUMNS if (reader.fieldnames or ()).count(name) > 1]
+    try:
+        reader = Rows(io.StringIO(text, newline=""), delimiter=delimiter)
+    except csv.Error as error:
+        raise DataError(f"{path}, line 1 is no CSV: {error}.") from error
+    twice = [name for name in COLUMNS if reader.columns.count(name) > 1]
     if twice:
         raise DataError(f"{path}, line 1: there are two columns {twice[0]!r}.", hint="Leave one of them out.")
-    missing = [name for name in ("run", "question") if name not in (reader.fieldnames or ())]
-    if missing or not {"entity", "verdict"} & set(reader.fieldnames or ()):
+    missing = [name for name in ("run", "question") if name not in reader.columns]
+    if missing or not {"entity", "verdict"} & set(reader.columns):
         hint = "Its first line names the columns: run, question, sample, and entity or verdict."
         raise DataError(f"{path}, line 1: there is no column {(missing or ['entity'])[0]!r}.", hint=hint)
     rows = []
     try:
         for row in reader:
-            place = f"{path}, line {reader.line_num}"
+            place = f"{path}, line {reader.line}"
             if None in row or None in row.values():
                 raise DataError(f"{place}: the row has not as many cells as the first line.", hint="Quote commas.")
             rows.append((place, {key: value.removeprefix("'").strip() or None for key, value in row.items()}))
     except csv.Error as error:
-        raise DataError(f"{path}, line {reader.line_num} is no CSV: {error}.") from error
+        raise DataError(f"{path}, line {reader.line} is no CSV: {error}.") from error
     return rows
 
 
@@ -321,7 +326,7 @@ class _Reader:
             hint = "Name the entity, which can be judged for any day; or give the day: --as-of 2023-12-18."
             raise DataError(f"{place}: the verdict {verdict!r} is for one day, and none is given.", hint=hint)
         day = self._day(place, said.as_of)
-        return Judgment(key, verdict=verdict, as_of=day, reason="verdict only", **about)
+        return Judgment(key, verdict=verdict, as_of=day, reason=_VERDICT_ONLY, **about)
 
     def _holder(self, place: str, key: Key, name: str) -> Holder | None:
         fact = key[1].partition("#")[0]
@@ -348,8 +353,15 @@ def _plain(text: str) -> str:
 # The journals
 
 
-def record(runs: Path, judge: str, judgments: Sequence[Judgment], time: str | None = None) -> int:
-    """Append judgments to the journals of their runs, and return how many; what a judge said already is left out.
+class Recorded(NamedTuple):
+    """What came of judgments that were to be appended."""
+
+    new: int = 0
+    displaced: tuple[str, ...] = ()  # "RUN QUESTION" of names that a mere verdict of the same judge now stands before
+
+
+def record(runs: Path, judge: str, judgments: Sequence[Judgment], time: str | None = None) -> Recorded:
+    """Append judgments to the journals of their runs; what a judge said already is left out.
 
     Args:
         runs: The folder of all runs.
@@ -363,21 +375,25 @@ def record(runs: Path, judge: str, judgments: Sequence[Judgment], time: str | No
     by_run: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for one in judgments:
         by_run[one.key[0]].append(one.row(judge, time))
-    return sum(append(runs / run, judge, rows) for run, rows in sorted(by_run.items()))
+    done = [append(runs / run, judge, rows) for run, rows in sorted(by_run.items())]
+    return Recorded(sum(one.new for one in done), tuple(key for one in done for key in one.displaced))
 
 
-def append(run: Path, judge: str, rows: Sequence[Mapping[str, Any]]) -> int:
-    """Append the lines of a judge to the journal beside a run, and return how many were new.
+def append(run: Path, judge: str, rows: Sequence[Mapping[str, Any]]) -> Recorded:
+    """Append the lines of a judge to the journal beside a run, those that are new.
 
     Raises:
         RunError: another process writes it, or the disk refuses.
     """
     with writing(run, judge) as path:
         standing = {journal.key_of(row): row for row in journal.standing_judgments(journal.rows(path, "judge"))}
+        named = {key for key, row in standing.items() if row.get("named")}
         new = list(_news(standing, rows))
         if new:
             journal.append(path, new)
-    return len(new)
+    named |= {journal.key_of(row) for row in new if row.get("named")}
+    displaced = sorted(key for key in named if standing[key].get("reason") == _VERDICT_ONLY)
+    return Recorded(len(new), tuple(f"{run.name} {question}" for question, _ in displaced))
 
 
 @contextmanager

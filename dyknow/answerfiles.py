@@ -14,6 +14,7 @@ import zstandard
 
 from dyknow.models.wire import text_of, whole
 from kg.errors import DataError
+from kg.sources.csvfile import Rows
 
 COLUMNS: Final = ("question", "fact", "phrasing", "text", "sample", "prompt", "model")
 
@@ -100,13 +101,14 @@ def read_table(path: Path) -> Source:
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    rows = None
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
-            reader = csv.DictReader(stream, strict=True)
-            for row in reader:
-                where = f"{path}, line {reader.line_num}"
+            rows = Rows(stream)
+            for row in rows:
+                where = f"{path}, line {rows.line}"
                 if None in row or None in row.values():
-                    raise DataError(f"{where}: the row has not the {len(reader.fieldnames or ())} cells of the header.")
+                    raise DataError(f"{where}: the row has not the {len(rows.columns)} cells of the header.")
                 # An empty cell says nothing; only an answer may be empty.
                 yield where, {key: cell for key, cell in row.items() if cell or key == "text"}
     except OSError as error:
@@ -114,7 +116,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8.", hint="Save it as UTF-8.") from error
     except csv.Error as error:
-        raise DataError(f"{path}, line {reader.reader.line_num}: {error}.") from error
+        raise DataError(f"{path}, line {rows.line if rows else 1}: {error}.") from error
 
 
 def _table_output(where: str, row: Mapping[str, Any]) -> Output:

@@ -14,6 +14,7 @@ from typing import Any, Final
 import orjson
 
 from kg.errors import DataError, RunError
+from kg.sources.csvfile import Rows
 
 VERSION: Final = "named-1"
 """Stands where a matcher's version stands: the match was made elsewhere and taken over."""
@@ -74,12 +75,12 @@ def import_named(path: Path, runs_dir: Path) -> list[Path]:
         raise DataError(f"There is no file {file}.")
     by_run: dict[str, list[dict[str, str]]] = defaultdict(list)
     with file.open(encoding="utf-8", newline="") as lines:
-        reader = csv.DictReader(lines)
-        if tuple(reader.fieldnames or ()) != COLUMNS:
+        table = Rows(lines, strict=False)
+        if tuple(table.columns) != COLUMNS:
             raise DataError(f"{file}: the header is not {','.join(COLUMNS)}.")
-        for row in reader:
+        for row in table:
             if None in row.values() or None in row:
-                raise DataError(f"{file}, line {reader.line_num}: not {len(COLUMNS)} cells.")
+                raise DataError(f"{file}, line {table.line}: not {len(COLUMNS)} cells.")
             by_run[row["run"]].append(row)
     return [_import_one(run, own, runs_dir, file) for run, own in sorted(by_run.items())]
 

@@ -317,12 +317,12 @@ def test_the_later_judgment_wins_and_an_equal_one_is_not_written_again(tmp_path:
     folder = write_run(tmp_path, "alpha", TEXTS)
     one = Judgment(("alpha", "Q38/P6#1", 0), named=True, entity="Q1", label="A")
     file = folder / "judgments" / "anna.jsonl"
-    assert record(tmp_path, "anna", [one], "2024-01-01T00:00:00Z") == 1
+    assert record(tmp_path, "anna", [one], "2024-01-01T00:00:00Z").new == 1
     before = file.read_bytes()
-    assert record(tmp_path, "anna", [one], "2024-01-02T00:00:00Z") == 0
+    assert record(tmp_path, "anna", [one], "2024-01-02T00:00:00Z").new == 0
     assert file.read_bytes() == before
     file.write_bytes(before + b'{"judge": "an')  # a killed process
-    assert record(tmp_path, "anna", [one._replace(entity="Q2", label="B"), one, one]) == 2
+    assert record(tmp_path, "anna", [one._replace(entity="Q2", label="B"), one, one]).new == 2
     assert file.read_bytes().startswith(before)
     rows = judgments(folder)
     assert [row["entity"] for row in rows] == ["Q1", "Q2", "Q1"]
@@ -335,7 +335,7 @@ def test_one_process_writes_a_judge_at_a_time(tmp_path: Path) -> None:
     with adjudication.writing(folder, "anna"):
         with pytest.raises(RunError, match="The judge anna of the run alpha is being written by process"):
             record(tmp_path, "anna", [one])
-        assert record(tmp_path, "bert", [one]) == 1
+        assert record(tmp_path, "bert", [one]).new == 1
 
 
 @pytest.mark.parametrize("name", ["match", "published", "", "../x", "a b"])

@@ -265,6 +265,10 @@ def test_a_table_may_name_fact_and_phrasing_samples_prompts_and_models(tmp_path:
         ("question,text,sample\nQ38/P6#1,a,-1\n", "line 2: the sample is '-1'"),
         ("question,fact,phrasing,text\nQ38/P6#1,Q38/P6,2,a\n", "line 2: the question is 'Q38/P6#1', and fact"),
         ('question,text\nQ38/P6#1,"a"b\n', "line 2: "),
+        # A cell may go over several lines; what is wrong is found where its row begins.
+        ('question,text\nQ38/P6#1,"a\nb"\n\nQ38/P6#01,"c\nd"\n', "line 5: the benchmark dyknow has no question"),
+        ('question,text\nQ38/P6#1,"a\nb",c\n', "line 2: the row has not the 2 cells"),
+        ('question,text\nQ38/P6#1,a\nQ38/P6#2,"b\nc\n', "line 3: "),
         ("question,text\n", "holds no answer"),
         (b"question,text\nQ38/P6#1,\xff\n", "is not UTF-8"),
     ],

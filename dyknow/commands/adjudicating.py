@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 import duckdb
@@ -18,6 +18,7 @@ from dyknow.commands.agreeing import show_agreement, show_disagreements, show_pa
 from dyknow.commands.asking import Meter
 from dyknow.commands.common import (
     DAY,
+    NEW_FILE,
     Group,
     Places,
     emit,
@@ -106,7 +107,7 @@ def _days(named: int, days: str | None) -> str:
     show_default=True,
     help=f"Only what our matcher reads with a doubt of at least {DOUBTFUL}, or everything; the most doubtful first.",
 )
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write the table there.")
+@click.option("--out", type=NEW_FILE, metavar="FILE", help="Write the table there.")
 @click.option("--form", "as_form", is_flag=True, help="Ask here in the terminal, and keep each answer at once.")
 @click.option("--by", metavar="TEXT", help="Who answers the form, to be kept with each answer.")
 @places("snapshots", "runs", "database")
@@ -174,7 +175,18 @@ def _waiting(found: Iterable[Response], places: Places, name: str | None, least:
 
 
 def _save(places: Places, name: str, judgments: list[Judgment]) -> int:
-    return adjudication.record(places.runs, name, judgments, stamp(datetime.now(tz=UTC)))
+    done = adjudication.record(places.runs, name, judgments, stamp(datetime.now(tz=UTC)))
+    if done.displaced:
+        some = ", ".join(done.displaced[:_SOME]) + (" ..." if len(done.displaced) > _SOME else "")
+        note(
+            f"{len(done.displaced)} names that {name} had given stand no more, for a verdict alone was said later; it"
+            f" holds for its day only: {some}. Say the name again where it is still right."
+        )
+    return done.new
+
+
+_SOME: Final = 3
+"""Answers that a remark names."""
 
 
 @judge.command(

@@ -9,6 +9,8 @@ from dyknow.align import methods, requests
 from dyknow.align.base import Operation
 from dyknow.commands.asking import find_run
 from dyknow.commands.common import (
+    NEW_FILE,
+    NEW_FOLDER,
     DayType,
     Group,
     Places,
@@ -61,7 +63,7 @@ def align() -> None:
 @rule_option
 @operation_option
 @click.option("--wording", metavar="KEY", help="The phrasing to edit. Else the first with words before the subject.")
-@click.option("--out", type=click.Path(path_type=Path), help="Write the requests there, for --requests.")
+@click.option("--out", type=NEW_FILE, help="Write the requests there, for --requests.")
 @format_option
 @places("snapshots", "runs", "database")
 def plan(
@@ -127,7 +129,7 @@ def plan(
 @known_at_option
 @edit_options
 @click.option("--all", "whole", is_flag=True, help="Ask the whole benchmark, not only what was edited.")
-@click.option("--delta", type=click.Path(path_type=Path), help="Save the change of the weights in this folder.")
+@click.option("--delta", type=NEW_FOLDER, help="Save the change of the weights in this folder.")
 @format_option
 @places("snapshots", "runs", "database")
 def edit(
@@ -222,7 +224,7 @@ def _count(text: str, total: int) -> int:
 @click.option("--method", default="memit", show_default=True, help="Which method edits.")
 @edit_options
 @click.option("--all", "whole", is_flag=True, help="Ask the whole benchmark, not only what was edited.")
-@click.option("--delta", type=click.Path(path_type=Path), help="Save the change of the weights in this folder.")
+@click.option("--delta", type=NEW_FOLDER, help="Save the change of the weights in this folder.")
 @format_option
 @places("snapshots", "runs", "database")
 def refresh(

@@ -11,8 +11,10 @@ from dyknow import benchmark as benchmarks
 from dyknow import exports, named, named_edits, outputs, published, published_edits, resultsfile
 from dyknow.commands.asking import find_run
 from dyknow.commands.common import (
+    NEW_FOLDER,
     Group,
     Places,
+    Target,
     as_of_option,
     command,
     describe,
@@ -198,7 +200,7 @@ def export_questions(form: str, file: Path | None, prefix: bool) -> None:
 
 
 _out_option = click.option(
-    "--out", type=click.Path(path_type=Path), required=True, help="The folder of the task; made where it is missing."
+    "--out", type=NEW_FOLDER, required=True, help="The folder of the task; made where it is missing."
 )
 
 
@@ -253,7 +255,7 @@ def _task(files: Mapping[str, str], out: Path) -> None:
 
 
 @export.command("named", epilog=example("dyknow export named examples/published/named.csv"))
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=Target(parents=True))
 @click.option("--run", "wanted", multiple=True, metavar="RUN", help="Only this run. Give it again for further ones.")
 @places("snapshots", "runs", "database")
 def export_named(file: Path, wanted: tuple[str, ...], places: Places) -> None:
@@ -274,7 +276,7 @@ def export_named(file: Path, wanted: tuple[str, ...], places: Places) -> None:
 
 
 @export.command("edits", epilog=example("dyknow export edits examples/editing"))
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=NEW_FOLDER)
 @places("snapshots", "runs", "database")
 def export_edits(folder: Path, places: Places) -> None:
     """Write what imported runs of edited models named and how it was labelled, without texts, as tables into FOLDER.

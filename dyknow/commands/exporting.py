@@ -8,6 +8,7 @@ from dyknow import tablefiles
 from dyknow.analysis import RELEASE
 from dyknow.commands.common import (
     DAY,
+    NEW_FOLDER,
     Places,
     command,
     emit,
@@ -36,9 +37,7 @@ def _days(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -
         "dyknow export results --format csv --run gpt2-xl --out gpt2-xl-tables/",
     ),
 )
-@click.option(
-    "--out", type=click.Path(path_type=Path), required=True, help="The folder of the files; made where it is missing."
-)
+@click.option("--out", type=NEW_FOLDER, required=True, help="The folder of the files; made where it is missing.")
 @click.option(
     "--format",
     "kind",

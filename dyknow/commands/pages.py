@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 import click
 import duckdb
@@ -10,7 +10,9 @@ import duckdb
 from dyknow import analysis
 from dyknow.commands.asking import ask
 from dyknow.commands.common import (
+    NEW_FOLDER,
     Places,
+    Target,
     as_of_option,
     colour,
     command,
@@ -107,10 +109,12 @@ def _records(places: Places) -> dict[str, dict[str, Any]]:
     return {run.id: run.info for run in survey(places.runs).runs}
 
 
+_PAGE: Final = Target(parents=True)
+
 output_option = click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=_PAGE,
     default=Path("report.html"),
     show_default=True,
     help="The page to write; it opens without a network.",
@@ -209,6 +213,7 @@ def report(
     chosen = known_runs(places, names)
     if figure and form not in ("svg", "png"):
         raise UsageError(f"--figure does not go with --format {form}.", hint="Add --format svg or --format png.")
+    _check_output(form, figure, output)
     snapshots = places.find()
     days = iso(as_of) or ([LABELLED_ON] if judge == "published" else [one.id for one in snapshots])
     with results_of(places, chosen) as connection:
@@ -225,6 +230,21 @@ def report(
     _note_unanswered(data)
     for path in _written(data, form, figure, output):
         emit(f"{path}\n")
+
+
+def _check_output(form: Form, figure: Figure | None, output: Path | None) -> None:
+    """Look before the work whether the report can be written.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    pictures = form in ("svg", "png")
+    written = output or (Path() if pictures and figure else Path("figures") if pictures else Path("report.html"))
+    if output is None and form in ("md", "csv"):
+        return
+    target = NEW_FOLDER if pictures and (output is None or not figure) else _PAGE
+    if problem := target.problem(written):
+        raise UsageError(problem, hint="-o names where the report goes.")
 
 
 def _written(data: Data, form: Form, figure: Figure | None, output: Path | None) -> Iterator[Path]:

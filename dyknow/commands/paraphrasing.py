@@ -9,7 +9,7 @@ import click
 
 from dyknow import benchmark as benchmarks
 from dyknow import paraphrase as paraphrases
-from dyknow.commands.common import command, emit, example, format_option, note, show
+from dyknow.commands.common import NEW_FILE, command, emit, example, format_option, note, show
 from dyknow.commands.options import MODEL_HELP, Asking, model_options, settle
 from dyknow.tables import Format, Listing
 from kg.errors import RunError, UsageError
@@ -34,7 +34,7 @@ from kg.errors import RunError, UsageError
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=NEW_FILE,
     default=Path("paraphrases.toml"),
     show_default=True,
     metavar="PATH",
@@ -93,7 +93,7 @@ def paraphrase(
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=NEW_FILE,
     metavar="PATH",
     help="Where the new benchmark goes. [default: FILE itself; the study's own stays as it is]",
 )

@@ -7,7 +7,7 @@ import click
 
 from dyknow import benchmark as benchmarks
 from dyknow import resolve as resolving
-from dyknow.commands.common import command, emit, example, format_option, note, show
+from dyknow.commands.common import NEW_FILE, command, emit, example, format_option, note, show
 from dyknow.commands.mirroring import Mirroring, mirroring
 from dyknow.resolve import Choice
 from dyknow.tables import Format, Listing
@@ -23,7 +23,7 @@ from kg.sources.wikidata import Wikidata
 @click.option("--accept", metavar="Q…", help="Pin this id for --subject without asking, and without the network.")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=NEW_FILE,
     metavar="PATH",
     help="Where the benchmark with the pinned ids goes. [default: FILE itself; the study's own stays as it is]",
 )

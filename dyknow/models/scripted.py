@@ -16,7 +16,6 @@ A CSV table has the columns ``question,text,error``; a TOML table says the same 
 In the CSV table the question ``*`` is the default.
 """
 
-import csv
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +25,7 @@ from dyknow.benchmark import Question
 from dyknow.models.base import Answer, Asked, sha256
 from dyknow.tomlfile import read
 from kg.errors import DataError
+from kg.sources.csvfile import Rows
 
 _COLUMNS = ("question", "text", "error")
 
@@ -118,14 +118,14 @@ def _from_csv(path: Path) -> Script:
     answers: dict[str, str] = {}
     errors: dict[str, str] = {}
     with path.open(encoding="utf-8", newline="") as stream:
-        reader = csv.DictReader(stream)
-        if tuple(reader.fieldnames or ()) != _COLUMNS:
-            raise DataError(f"{path}, line 1: the columns are {reader.fieldnames}.", hint="Write question,text,error.")
-        for row in reader:
+        rows = Rows(stream, strict=False)
+        if tuple(rows.columns) != _COLUMNS:
+            raise DataError(f"{path}, line 1: the columns are {rows.columns}.", hint="Write question,text,error.")
+        for row in rows:
             key, text, error = (row[column] for column in _COLUMNS)
             if not key or None in (text, error, *row) or key in answers or key in errors:
                 hint = "One row per question, three cells per row."
-                raise DataError(f"{path}, line {reader.line_num}: the row {row} cannot be read.", hint=hint)
+                raise DataError(f"{path}, line {rows.line}: the row {row} cannot be read.", hint=hint)
             if error:
                 errors[key] = error
             else:
