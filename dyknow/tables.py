@@ -145,14 +145,17 @@ def whole(value: float | None) -> str:
     return "–" if value is None else str(int(value + 0.5))
 
 
-def score_text(scores: Scores, width: int = WIDTH, colour: bool = False, intervals: bool = False) -> str:
+def score_text(
+    scores: Scores, width: int = WIDTH, colour: bool = False, intervals: bool = False, *, below: str = ""
+) -> str:
     """Return Tables 1, 5 and 2 as text, each with its n, and a line that says what they were made of.
 
-    With intervals the rates of a domain stand on a line of their own, each with its 95 % interval.
+    With intervals the rates of a domain stand on a line of their own, each with its 95 % interval. ``below`` is what
+    stands under Table 1.
     """
     tables = [table1(scores, intervals), table5(scores, intervals), table2(scores, intervals)]
-    parts = [draw(table, width, colour) for table in tables]
-    return "\n".join([*parts, footnotes(scores, intervals)])
+    first, *others = (draw(table, width, colour) for table in tables)
+    return "\n".join([first, *([below] if below else []), *others, footnotes(scores, intervals)])
 
 
 def heading(scores: Scores) -> str:

@@ -28,7 +28,7 @@ def write(place: Path) -> None:
     chance, snapshot = random.Random(7), find_snapshots()[0]
     found = generate.candidates(open_store(snapshot), identity.load(), snapshot.date)
     known = [
-        one._replace(sitelinks=int(chance.paretovariate(0.6)) if chance.random() > 0.1 else None,
+        one._replace(sitelinks=min(int(chance.paretovariate(0.35)), 400) if chance.random() > 0.1 else None,
                      region=chance.choice([None, "North", "South"]))
         for one in found
     ]  # fmt: skip

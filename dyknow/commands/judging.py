@@ -42,6 +42,8 @@ from dyknow.tables import (
     score_text,
     since_release,
 )
+from dyknow.trends import trends_of
+from dyknow.trendtables import trend_csv, trend_text, with_trends
 from kg.dates import Day, format_day, parse_day
 from kg.errors import RunError, UsageError
 
@@ -199,16 +201,21 @@ def score(
         wanted = intervals or form != "table"
         how: dict[str, Any] = {"judge": judge, "rule": rule, "runs": chosen, "intervals": wanted, "split": split}
         scores = analysis.score(connection, as_of, known_at, **how)
+        found = trends_of(connection, scores, known_at)
         note_older(as_of, scores.snapshot)
         if as_of == RELEASE:
             _note_releases(connection, known_at, chosen)
         if judge != "match":
             _note_unjudged(connection, as_of, known_at, judge, chosen)
     if form == "table":
-        emit(score_text(scores, width(), colour(), intervals))
+        below = trend_text(found, scores, width(), colour())
+        emit(score_text(scores, width(), colour(), intervals, below=below))
         return
     note(f"As of {scores.as_of}, snapshot {scores.snapshot}, judge {judge}, rule {rule}.")
-    emit(as_json(score_json(scores)) if form == "json" else score_csv([scores]))
+    if form == "json":
+        emit(as_json(with_trends(score_json(scores), found)))
+    else:
+        emit(score_csv([scores]) + trend_csv(found, scores))
 
 
 _WHOLE: Final = {"samples": "it has a line for each fact", "curve": "it is of all facts that were edited"}
