@@ -7,6 +7,7 @@ each set of names, and kept for the next making. Every table and column is descr
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import closing, suppress
 from functools import cache
 from itertools import chain
@@ -279,14 +280,16 @@ class _Maker:
         self._folder = folder
         self._old = old
         self._progress = progress
+        self._asked: dict[tuple[str, str], Asked] = {}  # by fact and digest of its names: most snapshots share them
 
     def make(
         self, runs: Sequence[RunInfo], snapshots: Sequence[Snapshot], fingerprint: str, damaged: Sequence[Damaged]
     ) -> None:
         self._connection.execute(query("dyknow/schema.sql"))
-        candidates = {snapshot.id: self._snapshot(snapshot) for snapshot in snapshots}
+        for snapshot in snapshots:
+            self._snapshot(snapshot)
         self._runs(runs)
-        self._matches(runs, candidates)
+        self._matches(runs, snapshots)
         for name in (*MACROS, *VIEWS):
             self._connection.execute(query(f"dyknow/{name}.sql"))
         made_of = {
@@ -316,25 +319,29 @@ class _Maker:
 
     # Snapshots
 
-    def _snapshot(self, snapshot: Snapshot) -> dict[str, Asked]:
-        """Insert a snapshot's facts, labels, standings and coverage; return the names a text may be matched to."""
+    def _snapshot(self, snapshot: Snapshot) -> None:
+        """Insert a snapshot's facts, labels, standings and coverage; what the old file has of it is taken over."""
         self._insert("snapshots", [{"snapshot": snapshot.id, "day": snapshot.date, "digest": snapshot.digest}])
-        store, known = open_store(snapshot), identity.load()
-        of_snapshot = list(facts(store, known).values())
-        asked = dict(_asked(store, known, of_snapshot))
         if self._old.get(f"timeline:{snapshot.id}") == _timeline_key(snapshot):
             for table in ("facts", "labels", "standings", "coverage"):
                 self._connection.execute(
                     f"INSERT INTO made.{table} FROM old.{table} WHERE snapshot = ? ORDER BY ALL", [snapshot.id]
                 )
-            return asked
+            return
+        store, known = open_store(snapshot), identity.load()
+        of_snapshot = list(facts(store, known).values())
+        asked = [self._shared(fact) for fact in _asked(store, known, of_snapshot)]
         self._progress(f"reading the standings of snapshot {snapshot.id}")
-        self._insert("facts", ({"snapshot": snapshot.id, **fact.row()} for fact in asked.values()))
-        self._insert("labels", ({"snapshot": snapshot.id, **row} for fact in asked.values() for row in fact.labels()))
+        self._insert("facts", ({"snapshot": snapshot.id, **fact.row()} for fact in asked))
+        self._insert("labels", ({"snapshot": snapshot.id, **row} for fact in asked for row in fact.labels()))
         coverage: list[CoverageRow] = []
         self._insert("standings", self._standings(snapshot, timeline(store, known, of_snapshot), coverage))
         self._insert("coverage", ({"snapshot": snapshot.id, **row._asdict()} for row in coverage))
-        return asked
+
+    def _shared(self, fact: Asked) -> Asked:
+        """Return the fact as another snapshot has it under the same names, so that its names are in memory once."""
+        shared = self._asked.setdefault((fact.fact, fact.digest), fact)
+        return fact if shared is fact else fact._replace(candidates=shared.candidates)
 
     def _standings(
         self, snapshot: Snapshot, parts: Iterable[FactTimeline], coverage: list[CoverageRow]
@@ -373,16 +380,32 @@ class _Maker:
                 staged = 0
         self._connection.execute("DROP TABLE memory.staged")
 
-    def _matches(self, runs: Sequence[RunInfo], candidates: Mapping[str, Mapping[str, Asked]]) -> None:
+    def _matches(self, runs: Sequence[RunInfo], snapshots: Sequence[Snapshot]) -> None:
         """Match every text to the names of every snapshot, each pair once in the life of the file."""
-        asked = {(one.fact, one.digest): one for by_fact in candidates.values() for one in by_fact.values()}
         self._kept_matches()
         with self._connection.cursor() as reading:
-            [(count,)] = reading.sql(query("dyknow/matches_due.sql")).aggregate("count(*)").fetchall()
-            if count > 500:
+            due = reading.sql(query("dyknow/matches_due.sql")).aggregate("fact, candidates_digest, count(*)").fetchall()
+            named = reading.execute(query("dyknow/named_facts.sql")).fetchall()
+            self._read_names({(fact, digest) for fact, digest, *_ in (*due, *named)}, snapshots)
+            if (count := sum(answers for *_, answers in due)) > 500:
                 self._progress(f"matching {count} answers to names")
-            with closing(match_rows(_pairs(reading, asked))) as matched:
-                self._insert("matches", chain(_named_rows(runs, asked.values()), matched))
+            asked = [self._asked[fact, digest] for fact, digest in named]
+            with closing(match_rows(_pairs(reading, self._asked))) as matched:
+                self._insert("matches", chain(_named_rows(runs, asked), matched))
+
+    def _read_names(self, wanted: AbstractSet[tuple[str, str]], snapshots: Sequence[Snapshot]) -> None:
+        """Read the names of facts, by the digests of those, that only snapshots have which were taken over."""
+        by_id = {snapshot.id: snapshot for snapshot in snapshots}
+        places = self._connection.execute(query("dyknow/names_in.sql"))
+        missing: dict[str, list[str]] = {}
+        for fact, digest, snapshot in places.fetchall():
+            if (fact, digest) in wanted and (fact, digest) not in self._asked:
+                missing.setdefault(snapshot, []).append(fact)
+        known = identity.load()
+        for snapshot, own in missing.items():
+            store = open_store(by_id[snapshot])
+            for one in _asked(store, known, list(facts(store, known, own).values())):
+                self._shared(one)
 
     def _kept_matches(self) -> None:
         """Take over what the old file's texts were matched to."""
@@ -420,11 +443,11 @@ def _write_lines(path: Path, rows: Iterator[Mapping[str, Any]]) -> _Written:
     return _Written(count, longest)
 
 
-def _asked(store: Graph, known: identity.Identity, of_snapshot: Sequence[Fact]) -> Iterator[tuple[str, Asked]]:
+def _asked(store: Graph, known: identity.Identity, of_snapshot: Sequence[Fact]) -> Iterator[Asked]:
     """Yield facts with the names that a text may be matched to; the rows of few of them are in memory at once."""
     for first in range(0, len(of_snapshot), FACTS_AT_ONCE):
         batch = of_snapshot[first : first + FACTS_AT_ONCE]
-        yield from asked_of(batch, names(store, known, batch)).items()
+        yield from asked_of(batch, names(store, known, batch)).values()
 
 
 def _pairs(connection: duckdb.DuckDBPyConnection, asked: Mapping[tuple[str, str], Asked]) -> Iterator[Pair]:
