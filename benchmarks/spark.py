@@ -15,8 +15,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,13 +52,9 @@ class Measured(NamedTuple):
 def compress(text: Path, target: Path) -> None:
     """Write text as bzip2 on all cores, one stream for each eight megabytes."""
     with ProcessPoolExecutor() as pool, text.open("rb") as source, target.open("wb") as file:
-        for some in _groups(iter(lambda: source.read(8 << 20), b"")):
+        parts = iter(lambda: source.read(8 << 20), b"")
+        while some := list(islice(parts, 8)):
             file.writelines(pool.map(bz2.compress, some))
-
-
-def _groups(parts: Iterator[bytes]) -> Iterator[list[bytes]]:
-    while some := [part for part, _ in zip(parts, range(8), strict=False)]:
-        yield some
 
 
 def used_by(process: int, spent: dict[int, float]) -> None:
