@@ -10,9 +10,9 @@ from dyknow.trends import Trend, trend_row
 
 _NOTE = """\
 Per tenfold: points of facts up to date for each tenfold of sites (slope on
-log10(1 + sites), 95 % interval by drawing facts anew); p: Cochran and Armitage's
-test of a trend. Difference: of the bins with 20 facts or more, the rate of the
-most popular one less that of the least popular one.
+log10(1 + sites), 95 % interval by drawing facts anew). p: the trend test of
+Cochran and Armitage. Difference: of the bins with 20 facts or more, the rate
+of the most popular one less that of the least popular one.
 """
 
 
