@@ -5,7 +5,7 @@ The module loads numpy, as the statistics do.
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import duckdb
@@ -110,10 +110,10 @@ def asked_facts(connection: duckdb.DuckDBPyConnection, runs: Collection[str]) ->
     return [fact for (fact,) in run_sql(connection, statement, {"runs": list(runs)}).rows]
 
 
-def intervals_of(
+def tables_intervals(
     connection: duckdb.DuckDBPyConnection, facts: Collection[str], asked: Mapping[str, Any]
 ) -> dict[Key, Interval]:
-    """Return the intervals of Tables 1, 5 and 2 of some runs; many facts are counted in DuckDB by how they count.
+    """Return the intervals of Tables 1, 5 and 2 of some runs.
 
     Args:
         connection: The results.
@@ -123,15 +123,44 @@ def intervals_of(
     Raises:
         QueryError: as for `fact_rows`.
     """
+    every = query("dyknow/fact_rates.sql")
+
+    def added(row: Sequence[Any]) -> Sequence[Any]:
+        return _added(FactRow._make(row))
+
+    return intervals_of(connection, every, asked, TABLE_MEASURES, facts=facts, added=added)
+
+
+def intervals_of(
+    connection: duckdb.DuckDBPyConnection,
+    statement: str,
+    values: Mapping[str, Any],
+    measures: Sequence[str],
+    *,
+    facts: Collection[str],
+    added: Callable[[Sequence[Any]], Sequence[Any]] = tuple,
+) -> dict[Key, Interval]:
+    """Return the intervals of what a statement returns of each fact; DuckDB counts those alike where there are many.
+
+    Args:
+        connection: The results.
+        statement: It returns run, domain and fact, and what the fact adds.
+        values: What is bound to it.
+        measures: As for `intervals`.
+        facts: What to draw from: those of all runs that stand side by side.
+        added: Turns a row into one of `intervals`.
+
+    Raises:
+        QueryError: the statement is refused.
+    """
     if len(facts) <= MANY:
-        return table_intervals(fact_rows(connection, **asked), facts=facts)
-    every = query("dyknow/fact_rates.sql").rstrip().rstrip(";")
-    statement = (
-        f"SELECT f.* REPLACE (min(f.fact) AS fact), count(*) AS times FROM ({every}) AS f"
+        return intervals(measures, map(added, run_sql(connection, statement, values).rows), facts=facts)
+    counted = (
+        f"SELECT f.* REPLACE (min(f.fact) AS fact), count(*) AS times FROM ({statement.rstrip().rstrip(';')}) AS f"
         " GROUP BY ALL ORDER BY run, min(f.fact)"
     )
-    kinds = ((_added(FactRow._make(row)), times) for *row, times in run_sql(connection, statement, asked).rows)
-    return _of_kinds(TABLE_MEASURES, kinds, len(facts), LEVEL)
+    kinds = ((added(row), times) for *row, times in run_sql(connection, counted, values).rows)
+    return _of_kinds(measures, kinds, len(facts), LEVEL)
 
 
 def intervals(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import duckdb
 
-from dyknow.parts import by_parts, parts
+from dyknow.parts import Made, by_parts, parts
 from dyknow.resultsfile import run_sql
 from kg.resources import query
 
@@ -100,9 +100,9 @@ def _facts(connection: duckdb.DuckDBPyConnection, runs: Collection[str]) -> list
 def _intervals(
     connection: duckdb.DuckDBPyConnection, facts: Collection[str], values: dict[str, Any]
 ) -> "dict[tuple[str, str, str], Interval]":
-    from dyknow.rates import intervals_of  # noqa: PLC0415 -- as above
+    from dyknow.rates import tables_intervals  # noqa: PLC0415 -- as above
 
-    return intervals_of(connection, facts, values)
+    return tables_intervals(connection, facts, values)
 
 
 @contextmanager
@@ -127,3 +127,25 @@ def kept_verdicts(connection: duckdb.DuckDBPyConnection, runs: Collection[str], 
     finally:
         run_sql(connection, "DROP MACRO TABLE IF EXISTS temp.verdicts")
         run_sql(connection, "DROP TABLE IF EXISTS temp.kept_verdicts")
+
+
+def by_runs(connection: duckdb.DuckDBPyConnection, runs: Collection[str], work: Callable[[], Made]) -> Iterator[Made]:
+    """Yield what comes of asking for all runs, done for some of these runs at a time: the macros know no others then.
+
+    Args:
+        connection: the results; while it is asked, a table in its temporary schema stands in the place of their runs.
+        runs: the runs.
+        work: asks.
+
+    Raises:
+        TooLarge: a run by itself does not fit in memory.
+    """
+
+    def made(part: list[str]) -> Made:
+        run_sql(connection, query("dyknow/kept_runs.sql"), {"runs": part})
+        try:
+            return work()
+        finally:
+            run_sql(connection, "DROP TABLE temp.runs")
+
+    return by_parts(parts(connection, runs, ANSWERS_AT_ONCE), made)
