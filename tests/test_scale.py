@@ -1,12 +1,15 @@
-"""The harness of docs/scale.md: what it watches, and what it makes of the figures."""
+"""The harness of docs/scale.md: what it watches, what it makes of the figures, and how it compares runs."""
 
 import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
 import pytest
 
+from benchmarks import shards
 from benchmarks.scale import Measured, _watched, draw, exponents, read, run_step, steep, table, triples_table
+from dyknow.journal import JOURNAL, RunInfo, replace_rows
 
 SPENDS = (
     "import subprocess, sys; subprocess.run([sys.executable, '-c', 'x = bytearray(200 << 20); sum(range(9 * 10**6))'])"
@@ -64,3 +67,31 @@ def test_figures_are_drawn(tmp_path: Path) -> None:
     pytest.importorskip("vl_convert")
     draw([Measured("run", 10, 1.0, 1.0, 5.0), Measured("run", 100, 10.0, 10.0, 5.0)], tmp_path / "grown.svg")
     assert "seconds of the processor" in (tmp_path / "grown.svg").read_text(encoding="utf-8")
+
+
+def rows(folder: Path, *texts: str, run: str) -> RunInfo:
+    """Write a journal of these texts and return its run."""
+    (folder / run).mkdir()
+    lines = [
+        {"question": f"Q1/P6#{place}", "status": "ok", "text": text, "time": run} for place, text in enumerate(texts)
+    ]
+    replace_rows(folder / run / JOURNAL, lines)
+    return RunInfo(run, folder / run, {})
+
+
+def test_runs_that_differ_in_a_word_or_a_line_are_not_the_same(tmp_path: Path) -> None:
+    whole, same = (rows(tmp_path, "a", "b", run=name) for name in ("whole", "same"))
+    assert shards._equal_rows(whole, same, JOURNAL, "status") == 2
+    with pytest.raises(shards.Differs, match="line 2"):
+        shards._equal_rows(whole, rows(tmp_path, "a", "c", run="word"), JOURNAL, "status")
+    with pytest.raises(shards.Differs, match="line 2"):
+        shards._equal_rows(whole, rows(tmp_path, "a", run="line"), JOURNAL, "status")
+
+
+@pytest.mark.parametrize(("other", "alone"), [("(1), (1), (2)", 0), ("(1), (2), (2)", 2), ("(1), (2)", 1)])
+def test_exported_rows_in_one_run_alone_are_counted(tmp_path: Path, other: str, alone: int) -> None:
+    for name, values in (("whole", "(1), (1), (2)"), ("parts", other)):
+        (tmp_path / f"run={name}").mkdir()
+        file = tmp_path / f"run={name}" / "data.parquet"
+        duckdb.execute(f"COPY (SELECT *, '{name}' AS title FROM (VALUES {values}) AS _(n)) TO '{file}'")
+    assert shards._difference(tmp_path) == (3, alone)
