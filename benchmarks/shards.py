@@ -133,7 +133,8 @@ def compared(place: Place) -> Iterator[str]:
 
 def _equal_rows(whole: RunInfo, parts: RunInfo, name: str, key: str) -> int:
     count = 0
-    pairs = zip_longest(each(whole.path / name, key), each(parts.path / name, key), fillvalue={})
+    none: dict[str, Any] = {}
+    pairs = zip_longest(each(whole.path / name, key), each(parts.path / name, key), fillvalue=none)
     for count, (one, other) in enumerate(pairs, start=1):
         _same(f"line {count} of {name}", _timeless(one), _timeless(other))
     if not count:
