@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from dyknow import benchmark, models
@@ -294,6 +295,28 @@ def test_what_cannot_be_loaded_is_a_model_error(tmp_path: Path, folder: Path) ->
         load_model(str(folder))
     with pytest.raises(ModelError, match="no dtype"):
         load_model(str(folder), Options(dtype="int3"))
+
+
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def head(*_args: object, **_kwargs: object) -> None:
+        raise httpx.ConnectError("no network")
+
+    monkeypatch.setattr("dyknow.models.loading.httpx.head", head)
+
+
+@pytest.mark.usefixtures("no_network")
+def test_a_name_of_the_hub_without_network_gives_a_sentence(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(
+        ModelError, match=r"nobody/nothing is not in the hub's cache, and https?://\S+ cannot be reached"
+    ):
+        load_model("nobody/nothing")
+    monkeypatch.setattr("dyknow.models.loading._cached", lambda *_: Path("there"))
+    with pytest.raises(ModelError, match="nothing cannot be loaded"):
+        load_model("nobody/nothing")  # it is looked for in the cache alone, though it is not whole there
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_missing_package_is_named_with_its_extra(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,8 +26,10 @@ def need(name: str) -> Any:  # noqa: ANN401
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Silence transformers' notes and bars, and restore what the caller had set."""
-    logging = need("transformers").logging
+    """Silence the notes and bars of transformers and of the hub's client, and restore what the caller had set."""
+    logging, hub = need("transformers").logging, need("huggingface_hub.utils.logging")
+    hub_level = hub.get_verbosity()
+    hub.set_verbosity_error()
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
@@ -35,6 +37,7 @@ def quiet() -> Iterator[None]:
         yield
     finally:
         logging.set_verbosity(level)
+        hub.set_verbosity(hub_level)
         if bars:
             logging.enable_progress_bar()
 

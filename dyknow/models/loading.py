@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import httpx
+
 from dyknow.models import presets
 from dyknow.models.base import Options, sha256
 from dyknow.models.extras import INSTALL, need, quiet
@@ -16,6 +18,7 @@ from kg.errors import ModelError
 
 _WEIGHTS = (".safetensors", ".gguf", ".bin", ".pt")
 _DIGESTED = (*_WEIGHTS, ".json", ".txt", ".model", ".jinja")
+_PATIENCE = 10.0  # seconds in which the hub is to answer
 _SERVE = "Serve it with a program that can (vLLM, llama.cpp) and ask that: dyknow run openai:NAME --base-url URL."
 
 
@@ -87,6 +90,35 @@ def _on_hub(target: str, preset: Preset | None) -> Source:
     return Source(name.rsplit("/", 1)[-1], name, preset=preset)
 
 
+def _from_cache(source: Source, revision: str) -> bool:
+    """Tell whether a hub model must come from the cache, for the hub cannot be reached.
+
+    The hub's client would find that out by itself, but only after a minute of trying again.
+
+    Raises:
+        ModelError: it is not there either.
+    """
+    if source.gguf or source.folder or (unreached := unreachable()) is None:
+        return False
+    if _cached(source.location, revision) is None:
+        message = f"{source.location} is not in the hub's cache, and {unreached} cannot be reached."
+        raise ModelError(message, hint="Check the name and the network; or give the path of a folder or a GGUF file.")
+    return True
+
+
+def unreachable() -> str | None:
+    """Return the address of the hub where it cannot be reached, or is not to be; None where it answers."""
+    constants = need("huggingface_hub.constants")
+    address = str(constants.ENDPOINT)
+    if constants.is_offline_mode():
+        return address
+    try:
+        httpx.head(address, timeout=_PATIENCE)
+    except httpx.TransportError:
+        return address
+    return None
+
+
 def _load(source: Source, options: Options) -> Local:
     torch = need("torch")
     options = presets.suggest(options, source.preset)
@@ -94,6 +126,8 @@ def _load(source: Source, options: Options) -> Local:
     common: dict[str, Any] = {"trust_remote_code": False, "revision": options.revision or "main"}
     if source.gguf:
         common["gguf_file"] = source.gguf
+    if _from_cache(source, common["revision"]):
+        common["local_files_only"] = True
     weights = _weights(source, options, device)
     try:
         with quiet(), contextlib.redirect_stderr(io.StringIO()):  # GGUF's progress bar heeds no setting
