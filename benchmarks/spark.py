@@ -37,6 +37,7 @@ class Measured(NamedTuple):
     size: int  # bytes of text
     seconds: float
     processor: float  # seconds
+    tasks: float  # of them in Spark's Python processes, which read the dump
     peak: int  # bytes
     path: Path  # of the snapshot
 
@@ -44,7 +45,8 @@ class Measured(NamedTuple):
         """Return the figures as a line."""
         return (
             f".{self.kind}, {self.size / 1e9:.2f} GB of text, {self.engine}: {self.seconds:.0f} s, "
-            f"{self.processor:.0f} s of processor, {self.size / 1e6 / self.seconds:.0f} MB/s for two readings, "
+            f"{self.processor:.0f} s of processor{f', {self.tasks:.0f} s of it in tasks' if self.tasks else ''}, "
+            f"{self.size / 1e6 / self.seconds:.0f} MB/s for two readings, "
             f"peak {self.peak / 1e6:.0f} MB"
         )
 
@@ -57,17 +59,26 @@ def compress(text: Path, target: Path) -> None:
             file.writelines(pool.map(bz2.compress, some))
 
 
-def used_by(process: int, spent: dict[int, float]) -> None:
-    """Note the seconds of processor that a process and all below it have used so far, by their numbers."""
+class Spent(NamedTuple):
+    """What a process has used."""
+
+    seconds: float  # of processor
+    is_task: bool
+
+
+def used_by(process: int, spent: dict[int, Spent]) -> None:
+    """Note what a process and all below it have used so far, by their numbers."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+        words = b"" if process in spent else Path(f"/proc/{process}/cmdline").read_bytes()
         # Java starts processes from any of its threads.
         for task in Path(f"/proc/{process}/task").iterdir():
             children += (task / "children").read_text().split()
     except OSError:
         return
-    spent[process] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    is_task = spent[process].is_task if process in spent else b"pyspark.daemon" in words
+    spent[process] = Spent((int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), is_task)
     for child in set(children):
         used_by(int(child), spent)
 
@@ -79,7 +90,7 @@ def take(dump: Path, engine: str, size: int) -> Measured:
     command = (sys.executable, "-m", "dyknow.cli", "snapshot", "take", str(dump), "--source", "dump", "--date", DATE)
     options = ("--property", ",".join(PROPERTIES), "--engine", engine, "--snapshots", str(folder), *ENGINES[engine])
     ended, memory = threading.Event(), [0]
-    spent: dict[int, float] = {}
+    spent: dict[int, Spent] = {}
     start = time.perf_counter()
     with subprocess.Popen(
         (*command, *options), cwd=REPO, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -98,7 +109,9 @@ def take(dump: Path, engine: str, size: int) -> Measured:
         watcher.join()
     if process.returncode:
         raise SystemExit(told)
-    return Measured(dump.suffix[1:], engine, size, seconds, sum(spent.values()), max(memory), folder / DATE)
+    processor = sum(one.seconds for one in spent.values())
+    tasks = sum(one.seconds for one in spent.values() if one.is_task)
+    return Measured(dump.suffix[1:], engine, size, seconds, processor, tasks, max(memory), folder / DATE)
 
 
 def own_memory(process: int) -> int:

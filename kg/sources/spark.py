@@ -14,6 +14,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -123,6 +124,8 @@ def session(master: str = LOCAL) -> Iterator["SparkSession"]:
         builder = builder.config("spark.executorEnv.PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
         builder = builder.config("spark.driver.host", "localhost").config("spark.driver.bindAddress", "127.0.0.1")
         builder = builder.config("spark.ui.enabled", "false")
+        # Who asks for tables leaves no folder where the command was called.
+        builder = builder.config("spark.sql.warehouse.dir", str(Path(tempfile.gettempdir(), "spark-warehouse")))
         # Here Java hands out work and passes bytes on: compiling itself thoroughly takes longer than that does.
         builder = builder.config("spark.driver.defaultJavaOptions", "-XX:TieredStopAtLevel=1")
     try:
