@@ -157,9 +157,10 @@ def ours(count: int = 3) -> Source:
     return Source(rows, "dump", "Some rows.")
 
 
-def test_statements_are_sorted_and_parted_by_property(tmp_path: Path) -> None:
+def test_statements_are_sorted_and_parted_by_property(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "there").mkdir()
-    parquet.write(ours(20), tmp_path / "there")
+    monkeypatch.chdir(tmp_path / "there")
+    parquet.write(ours(20), Path())
     files = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
     assert files == {f"there/{name}/part-0.parquet" for name in ("property=P6", "property=P7", "_subjects")}
     table = pq.read_table(tmp_path / "there" / "property=P6" / "part-0.parquet", partitioning=None)
@@ -177,6 +178,10 @@ def test_what_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(DataError, match=r"out cannot be written: .*No space left on device\.$"):
         parquet.write(ours(), tmp_path / "out")
     assert not list(tmp_path.iterdir())
+    (tmp_path / "out").mkdir()
+    with pytest.raises(DataError):
+        parquet.write(ours(), tmp_path / "out")
+    assert not list((tmp_path / "out").iterdir())
 
 
 def test_a_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:

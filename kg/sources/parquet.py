@@ -66,7 +66,7 @@ def write(source: Source, folder: Path) -> None:
     ready(folder)
     order = [(name, "ascending") for name in ("property", "subject_id", "statement")]
     try:
-        with _beside(folder) as part:
+        with _within(folder) as part:
             table = statements(source.rows).sort_by(order)
             ds.write_dataset(
                 table,
@@ -86,18 +86,18 @@ def write(source: Source, folder: Path) -> None:
 
 
 @contextmanager
-def _beside(folder: Path) -> Iterator[Path]:
-    """Give a folder that takes the place of another one when all went well, and vanishes otherwise."""
-    part = folder.with_name(f"{folder.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
+def _within(folder: Path) -> Iterator[Path]:
+    """Give a folder whose files move up into the one it lies in when all went well, and vanish otherwise."""
+    is_new, part = not folder.exists(), folder / ".part"
     part.mkdir(parents=True)
     try:
         yield part
-        if folder.exists():
-            folder.rmdir()
-        part.rename(folder)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+        for child in sorted(part.iterdir()):
+            child.rename(folder / child.name)
+        part.rmdir()
+    except BaseException:
+        shutil.rmtree(folder if is_new else part, ignore_errors=True)
+        raise
 
 
 # Statements
