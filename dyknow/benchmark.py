@@ -132,7 +132,7 @@ def load(path: Path | None = None) -> Benchmark:
         DataError: a key is misspelt, missing or of the wrong type, a placeholder is unknown or has nothing to fill it,
             a fact stands there twice; the message names file, line or row, and value.
     """
-    if path is not None and facttable.is_parquet(path):
+    if path is not None and (facttable.is_parquet(path) or (path.suffix == ".parquet" and path.is_file())):
         return _from_parquet(path)
     top = read(path or STUDY, "a benchmark")
     top.only(_FILE_KEYS)

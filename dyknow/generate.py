@@ -27,6 +27,24 @@ DIVISIONS: Final = ("popularity", "property", "region")
 """What strata can be made of."""
 
 
+def divisions(text: str) -> tuple[str, ...]:
+    """Return what strata are made of as a user lists it, "popularity,property".
+
+    Raises:
+        UsageError: nothing is named, a name is none of ``DIVISIONS``, or one stands there twice.
+    """
+    hint = f"Divisions: {', '.join(DIVISIONS)}; one or several of them, with commas."
+    names = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not names:
+        raise UsageError(f"{text!r} names nothing that strata are made of.", hint=hint)
+    for place, name in enumerate(names):
+        if name not in DIVISIONS:
+            raise UsageError(f"Strata are not made by {name!r}.", hint=hint)
+        if name in names[:place]:
+            raise UsageError(f"{name!r} stands twice in {text!r}.", hint=hint)
+    return names
+
+
 class Candidate(NamedTuple):
     """A fact that may be drawn, and what the snapshot knows of it."""
 
@@ -181,6 +199,16 @@ def is_id(label: str) -> bool:
     return re.fullmatch(r"[QP][1-9][0-9]*", label) is not None
 
 
+def unknown(found: Sequence[Candidate], rules: Rules) -> str | None:
+    """Return what the rules ask of subjects and the snapshot knows of none, as the end of a sentence; None: nothing."""
+    popular = rules.min_sitelinks is not None or rules.max_sitelinks is not None
+    if popular and all(one.sitelinks is None for one in found):
+        return "on how many sites its subjects have a page"
+    if rules.classes and not any(one.classes for one in found):
+        return "what its subjects are instances of"
+    return None
+
+
 class Allowed(NamedTuple):
     """The facts that may be drawn, and how many may not, by reason."""
 
@@ -235,8 +263,8 @@ def draw(found: Sequence[Candidate], plan: Plan) -> list[Stratum]:
     Raises:
         UsageError: there is nothing to draw, or a division that is none.
     """
-    if unknown := [name for name in plan.by if name not in DIVISIONS]:
-        raise UsageError(f"Strata are not made by {unknown[0]!r}.", hint=f"Divisions: {', '.join(DIVISIONS)}.")
+    if plan.by:
+        divisions(",".join(plan.by))
     if not found:
         raise UsageError("No fact of the snapshot fits.", hint="Ask for fewer changes, or for other properties.")
     by_stratum: dict[str, list[Candidate]] = defaultdict(list)
@@ -285,6 +313,18 @@ def _sizes(has: Mapping[str, int], plan: Plan) -> dict[str, int]:
         sizes[name] = min(has[name], share + (1 if more and number >= len(has) - more else 0))
         left -= sizes[name]
     return sizes
+
+
+def fewer(drawn: Sequence[Stratum], plan: Plan) -> str | None:
+    """Return a sentence on how many strata have fewer facts than they were asked for; None where none has."""
+    asked = plan.per_stratum or (0 if plan.size is None or plan.proportional else plan.size // len(drawn))
+    few = sum(stratum.facts < asked for stratum in drawn)
+    if not few:
+        return None
+    all_of = f"{few} of {len(drawn)} strata have fewer facts than"
+    if plan.per_stratum:
+        return f"{all_of} the {asked} asked for, and give all they have."
+    return f"{all_of} an even share of {asked}, and give all they have; the others give more."
 
 
 # Wording

@@ -1,6 +1,7 @@
 import random
 import shutil
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -314,9 +315,52 @@ def test_a_table_of_other_tools_is_read(tmp_path: Path) -> None:
     duckdb.sql(f"COPY (SELECT {columns}, 1 AS colour) TO '{path}'")
     with pytest.raises(DataError, match="colour"):
         benchmark.load(path)
-    path.write_bytes(path.read_bytes()[:200])
-    with pytest.raises(DataError, match="cannot be read"):
-        benchmark.load(path)
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ("'abc' AS sitelinks", r"row 2: 'sitelinks' is 'abc'"),
+        ("-3 AS sitelinks", r"row 2: 'sitelinks' is -3"),
+        ("2.5 AS sitelinks", r"row 2: 'sitelinks' is .*2\.5"),
+        ("'x' AS phrasings", "'phrasings' is of type VARCHAR"),
+        ("MAP {'1': 5} AS phrasings", "'phrasings' is of type MAP"),
+        ("{'1': 5} AS phrasings", "the phrasing '1' of the group 'g' is 5"),
+    ],
+)
+def test_a_table_of_other_types_is_refused_in_a_sentence(column: str, words: str, tmp_path: Path) -> None:
+    import duckdb  # noqa: PLC0415
+
+    path, said = tmp_path / "b.parquet", column.rpartition(" ")[2]
+    facttable.write(path, "b", [ROW | {"sitelinks": 7}, {**ROW, "entity": "Q1", "sitelinks": 8}])
+    first = "NULL" if said == "sitelinks" else column.rpartition(" AS ")[0]
+    value = f"CASE file_row_number WHEN 0 THEN {first} ELSE {column.rpartition(' AS ')[0]} END AS {said}"
+    duckdb.sql(f"COPY (SELECT * REPLACE ({value}) FROM read_parquet('{path}')) TO '{tmp_path / 'other.parquet'}'")
+    with pytest.raises(DataError, match=words) as caught:
+        benchmark.load(tmp_path / "other.parquet")
+    assert "\n" not in caught.value.message and "Error" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda whole: whole[: len(whole) // 2], "is cut off"),
+        (lambda whole: whole[:30] + bytes(len(whole) - 60) + whole[-30:], "is damaged"),
+        (lambda _: b"group,domain\n", "is no Parquet table"),
+        (lambda _: b"", "is no Parquet table"),
+        (lambda _: b"PAR1", "is cut off"),
+    ],
+)
+def test_a_damaged_table_is_told_without_the_engine_s_words(
+    damage: Callable[[bytes], bytes], words: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "b.parquet"
+    facttable.write(path, "b", [ROW])
+    path.write_bytes(damage(path.read_bytes()))
+    for command in ("check", "show"):
+        done = CliRunner().invoke(cli, ["benchmark", command, str(path)])
+        assert done.exit_code == 1 and len(done.stderr.splitlines()) <= 2
+        assert f"{path} {words}" in done.stderr and "LINE 1" not in done.stderr
 
 
 def test_popularity_in_a_file_changes_no_digest(tmp_path: Path) -> None:
@@ -385,5 +429,37 @@ def test_the_command_draws_and_checks(made: Snapshot, tmp_path: Path, monkeypatc
         ["--by", "colour"],
         ["--bins", "9,1"],
         ["--changed-from", "2020-01-01", "--changed-to", "2019-01-01"],
+        ["--by", ""],
+        ["--by", "property,property"],
+        ["--proportional"],
     ):
         assert run(cli, ["benchmark", "generate", str(out), *common, *wrong]).exit_code == 2
+    assert "strata have fewer facts than the 4 asked for" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("wish", "words"),
+    [
+        (["--min-sitelinks", "3"], "on how many sites"),
+        (["--max-sitelinks", "3"], "on how many sites"),
+        (["--class", "Q5"], "what its subjects are instances of"),
+    ],
+)
+def test_what_a_snapshot_does_not_know_cannot_be_asked_for(wish: list[str], words: str, tmp_path: Path) -> None:
+    out = tmp_path / "b.toml"
+    done = CliRunner().invoke(cli, ["benchmark", "generate", str(out), "--known-at", "2023-12-18", *wish])
+    assert done.exit_code == 1 and f"Snapshot 2023-12-18 does not know {words}" in done.stderr
+    assert "snapshot take" in done.stderr and not out.exists()
+
+
+def test_strata_with_fewer_facts_than_asked_for_are_counted() -> None:
+    facts = [one(f"Q{number}/{'P6' if number < 4 else 'P35'}") for number in range(1, 24)]
+    for plan, words in (
+        (Plan(("property",), per_stratum=5), "1 of 2 strata have fewer facts than the 5 asked for"),
+        (Plan(("property",), size=10), "1 of 2 strata have fewer facts than an even share of 5"),
+        (Plan(("property",), size=10, proportional=True), None),
+        (Plan(("property",), per_stratum=3), None),
+        (Plan(("property",)), None),
+    ):
+        said = generate.fewer(generate.draw(facts, plan), plan)
+        assert said is None if words is None else said and said.startswith(words)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -24,7 +25,7 @@ from dyknow.commands.mirroring import ids
 from dyknow.tables import Format, Listing
 from kg import identity
 from kg.dates import Day
-from kg.errors import DataError, UsageError
+from kg.errors import DataError, SnapshotError, UsageError
 
 
 @command(
@@ -122,16 +123,19 @@ def generate_benchmark(
         frozenset(ids(classes, "Q")) if classes else frozenset(),
         min_changes, changed_from, changed_to, min_sitelinks, max_sitelinks, ambiguous,
     )  # fmt: skip
-    parts = tuple(part.strip() for part in by.split(",") if part.strip())
-    plan = generate.Plan(parts, edges, size, per_stratum, proportional, seed)
+    if proportional and size is None:
+        raise UsageError("--proportional divides a size, and none is given.", hint="Add one, as in --size 500.")
+    plan = generate.Plan(generate.divisions(by), edges, size, per_stratum, proportional, seed)
     note(f"Reading the facts of snapshot {describe(chosen)} ...")
     with graph_of(chosen, endpoint) as graph:
         found = generate.candidates(graph, identity.load(), chosen.date, wanted)
+    if missing := generate.unknown(found, rules):
+        raise SnapshotError(f"Snapshot {chosen.id} does not know {missing}.", hint=_KNOWING)
     left = generate.allowed(found, rules)
     drawn = generate.draw(left.facts, plan)
     bench = generate.build(name or out.stem, drawn, words, edges)
     benchmarkfiles.write(bench, out, _about(chosen.id, chosen.digest, len(found), plan))
-    _tell(out, len(bench.facts), left, drawn)
+    _tell(out, left, drawn, plan)
     rows = [(stratum.name, stratum.facts, len(stratum.drawn)) for stratum in drawn]
     show(Listing(("stratum", "facts", "drawn"), rows, f"Drawn by {', '.join(plan.by) or 'nothing'}"), form)
 
@@ -155,9 +159,21 @@ def _about(snapshot: str, digest: str, facts: int, plan: generate.Plan) -> str:
     return f"Drawn from the {facts} facts of snapshot {snapshot} ({digest[:12]}) {drawn}."
 
 
-def _tell(out: Path, drawn: int, left: generate.Allowed, by_stratum: Sequence[generate.Stratum]) -> None:
+_KNOWING: Final = (
+    "Snapshots from Wikidata's own triples do: dyknow snapshot take --source wikidata, or --source dump. "
+    "Another of yours is named by --known-at."
+)
+
+
+def _tell(out: Path, left: generate.Allowed, by_stratum: Sequence[generate.Stratum], plan: generate.Plan) -> None:
+    drawn = sum(len(stratum.drawn) for stratum in by_stratum)
     note(f"{out}: {drawn} of {len(left.facts)} facts that may be drawn.")
     if left.left_out:
         note(f"Left out: {', '.join(f'{count} {reason}' for reason, count in left.left_out.most_common())}.")
-    if all(strata.UNKNOWN in stratum.name for stratum in by_stratum):
-        note("The snapshot does not know how popular its subjects are, or where: take one from Wikidata or a dump.")
+    if fewer := generate.fewer(by_stratum, plan):
+        note(fewer)
+    if plan.size is not None and drawn < plan.size:
+        note(f"Asked for {plan.size}: the strata have no more.")
+    for name, what in (("popularity", "how popular its subjects are"), ("region", "where its subjects are")):
+        if name in plan.by and all(strata.UNKNOWN in stratum.name.split(" / ") for stratum in by_stratum):
+            note(f"The snapshot does not know {what}. {_KNOWING}")
