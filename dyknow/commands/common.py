@@ -20,6 +20,7 @@ from dyknow.resultsfile import Limits
 from dyknow.tables import WIDTH, Format, Listing
 from kg.dates import Day, format_day, parse_day
 from kg.errors import DyknowError, SnapshotError, UsageError
+from kg.resources import shipped_snapshots
 from kg.snapshot import Snapshot, Survey, choose, find_snapshots, survey, tidy
 from kg.store import Endpoint, Store, open_store
 from kg.terms import Rule
@@ -333,6 +334,22 @@ def tidied(places: Places) -> None:
     """Clean up what killed commands left in the folder of snapshots, and say so."""
     for line in tidy(places.snapshots):
         note(line)
+
+
+def note_smaller(places: Places, chosen: str, as_of: Day, known_at: str | None) -> None:
+    """Say so where a snapshot that was taken for its date has far fewer facts than the shipped one for that day."""
+    if known_at is not None:
+        return
+    shipped = find_snapshots(shipped_snapshots())
+    other = next((one for one in shipped if one.date >= as_of), shipped[-1])
+    if chosen in {one.id for one in shipped}:
+        return
+    ours, theirs = (int(one.manifest["counts"]["facts"]) for one in (places.named(chosen), other))
+    if ours * 2 < theirs:
+        note(
+            f"Snapshot {chosen} of {places.snapshots} is taken for its date, and has {ours} facts; the shipped one,"
+            f" {other.id}, has {theirs}: --known-at {other.id} takes that."
+        )
 
 
 def show(listing: Listing, form: Format) -> None:

@@ -22,6 +22,7 @@ from dyknow.commands.common import (
     example,
     known_at_option,
     note,
+    note_smaller,
     places,
     rule_option,
 )
@@ -246,6 +247,7 @@ def _sheet(places: Places, as_of: Day, known_at: str | None, rule: str, file: Pa
     asked = exports.sheet(bench, sets, chosen, rule, prefix=prefix)
     left = f"; {asked.left_out} of facts without a known holder left out" if asked.left_out else ""
     note(f"As snapshot {describe(chosen)} has it: {len(asked.rows)} questions{left}.")
+    note_smaller(places, chosen.id, as_of, known_at)
     return asked
 
 

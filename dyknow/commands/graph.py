@@ -25,6 +25,7 @@ from dyknow.commands.common import (
     known_at_option,
     nearest,
     note,
+    note_smaller,
     places,
     rule_option,
     show,
@@ -83,6 +84,7 @@ def answers(
         named = known if subject is None else find_subject(known, subject, chosen.id)
         where = f", asked at {graph.url}" if isinstance(graph, Endpoint) else ""
         note(f"As of {format_day(as_of)}, as snapshot {describe(chosen)} has it{where}.")
+        note_smaller(places, chosen.id, as_of, known_at)
         if as_of > chosen.date:
             note(f"{format_day(as_of)} lies after the snapshot: what has changed since {chosen.id} is not in it.")
         wanted = [known[name] for name in named]

@@ -22,6 +22,7 @@ from dyknow.commands.common import (
     known_at_option,
     nearest,
     note,
+    note_smaller,
     places,
     rule_option,
     show,
@@ -202,7 +203,7 @@ def score(
         how: dict[str, Any] = {"judge": judge, "rule": rule, "runs": chosen, "intervals": wanted, "split": split}
         scores = analysis.score(connection, as_of, known_at, **how)
         found = trends_of(connection, scores, known_at)
-        note_older(as_of, scores.snapshot)
+        _note_snapshot(as_of, scores.snapshot, known_at, places)
         if as_of == RELEASE:
             _note_releases(connection, known_at, chosen)
         if judge != "match":
@@ -239,6 +240,13 @@ def _note_unjudged(
             f"{judge} leaves {left} of {total} answers unjudged on that day. A fact with one is incomplete unless"
             " another answer to it is up to date, so Table 1 leans to up to date."
         )
+
+
+def _note_snapshot(as_of: str, snapshot: str, known_at: str | None, places: Places) -> None:
+    """Say what is to be known of the snapshot that verdicts rest on."""
+    note_older(as_of, snapshot)
+    if as_of != RELEASE:
+        note_smaller(places, snapshot, parse_day(as_of), known_at)
 
 
 def note_older(as_of: str, snapshot: str) -> None:
@@ -278,7 +286,7 @@ def _show_since(
         raise UsageError("Nothing becomes outdated from release to release.", hint="Give a later day: --as-of today")
     with results_of(places, chosen) as connection:
         snapshot = analysis.snapshot_for(connection, as_of, known_at)
-        note_older(as_of, snapshot)
+        _note_snapshot(as_of, snapshot, known_at, places)
         found = analysis.since_release(connection, as_of, known_at, judge=judge, rule=rule, runs=chosen, split=split)
         released = _note_releases(connection, known_at, chosen)
     shown, years = {row.run for row in found}, {one.run for one in released if one.known == "year"}
@@ -304,7 +312,7 @@ def _show_beside(
     """Show what stands beside the study's tables: samples or beliefs."""
     with results_of(places, chosen) as connection:
         snapshot = analysis.snapshot_for(connection, as_of, known_at)
-        note_older(as_of, snapshot)
+        _note_snapshot(as_of, snapshot, known_at, places)
         if which == "samples":
             of = f"judge {judge}, rule {rule}; per cent of n answers"
             sampled = analysis.samples(connection, as_of, known_at, judge=judge, rule=rule, runs=chosen)
