@@ -49,12 +49,12 @@ def answers(
     from kg import answers as answer_sets
     from kg import identity
     from kg.dates import parse_day
-    from kg.snapshot import choose, find_snapshots
+    from kg.snapshot import find
     from kg.store import open_store
     from kg.terms import Rule
 
     day = parse_day(as_of)
-    chosen = choose(find_snapshots(snapshots), day, known_at)
+    chosen = find(snapshots, day, known_at)
     store, same = open_store(chosen), identity.with_redirects(identity.load(), [chosen])
     wanted = [
         fact.fact

@@ -44,7 +44,7 @@ MOMENTS = {
     "half a list": (appending.os, "fsync", nth(2, os.fsync)),
     "folder set aside": (beside.shutil, "rmtree", die),
     "folder half removed": (beside.shutil, "rmtree", half_removed),
-    "half a snapshot": (files, "_write", nth(2, files._write)),
+    "half a snapshot": (files, "write", nth(2, files.write)),
     "parts of a snapshot": (files, "_merge", die),
 }
 for place in map(Path, sys.argv[1:]):

@@ -132,6 +132,7 @@ INSIDE = {
         "appending",
         "beside",
         "files",
+        "packing",
         "tidying",
         "verifying",
         "changed",

@@ -19,9 +19,9 @@ from dyknow.analysis import RELEASE
 from dyknow.resultsfile import Limits
 from dyknow.tables import WIDTH, Format, Listing
 from kg.dates import Day, format_day, parse_day
-from kg.errors import DyknowError, SnapshotError, UsageError
+from kg.errors import DyknowError, UsageError
 from kg.resources import shipped_snapshots
-from kg.snapshot import Snapshot, Survey, choose, find_snapshots, survey, tidy
+from kg.snapshot import Snapshot, Survey, dates, find, find_snapshots, survey, tidy
 from kg.store import Endpoint, Store, open_store
 from kg.terms import Rule
 
@@ -67,8 +67,7 @@ class Places:
         Raises:
             SnapshotError: that one is damaged; others may be.
         """
-        found = self.survey()
-        return choose(found.snapshots, as_of, known_at, found.damaged)
+        return find(self.snapshots, as_of, known_at)
 
     def named(self, name: str) -> Snapshot:
         """Return the snapshot of a date.
@@ -77,22 +76,21 @@ class Places:
             UsageError: there is none.
             SnapshotError: it is damaged; others may be.
         """
-        there = self.survey()
-        for damaged in there.damaged:
-            if damaged.id == name:
-                raise damaged.error
-        found = {snapshot.id: snapshot for snapshot in there.snapshots}
-        if name not in found:
-            raise UsageError(f"There is no snapshot {name!r}.", hint=nearest(name, found, "dyknow snapshot list"))
-        return found[name]
+        there = dates(self.snapshots)
+        if name not in there:
+            raise UsageError(f"There is no snapshot {name!r}.", hint=nearest(name, there, "dyknow snapshot list"))
+        return find(self.snapshots, 0, name)
 
     def newest(self) -> Snapshot:
-        """Return the newest snapshot."""
-        found = self.find()
-        if not found:
-            raise SnapshotError("There are no snapshots.", hint="Take one: dyknow snapshot take --help")
-        return found[-1]
+        """Return the newest snapshot.
 
+        Raises:
+            SnapshotError: there is none, or it is damaged.
+        """
+        return find(self.snapshots, _AFTER_ALL)
+
+
+_AFTER_ALL: Final[Day] = 99_999_999
 
 _PLACES: Final = {
     "snapshots": (

@@ -5,8 +5,8 @@ A snapshot is a folder ``DATE/`` with ``statements.nt.gz`` (sorted N-Triples; th
 where each line stands once; they are found and read like the others.
 
 Inside, again upward only: ``triples`` (rows to N-Triples), ``reading`` (N-Triples to statements), ``manifest``,
-``segments``, ``series``, ``appending`` (many snapshots stored once), ``beside``, ``files`` and ``tidying`` (folders),
-``verifying``, ``changed`` and ``compare`` (diff).
+``segments``, ``series``, ``appending`` (many snapshots stored once), ``beside`` and ``files`` (folders), ``packing``,
+``tidying``, ``verifying``, ``changed`` and ``compare`` (diff).
 """
 
 from kg.snapshot.compare import By, Change, ChangeKind, Clock, IdFate, diff, tally
@@ -17,19 +17,19 @@ from kg.snapshot.files import (
     Survey,
     by_day,
     choose,
-    drop,
+    dates,
+    find,
     find_snapshots,
     load,
     local_folder,
-    pack,
     packed,
     survey,
     survey_packed,
     take,
     take_in_parts,
-    unpack,
     whereabouts,
 )
+from kg.snapshot.packing import drop, pack, unpack
 from kg.snapshot.reading import Statement
 from kg.snapshot.tidying import tidy, untidy
 from kg.snapshot.verifying import verify
@@ -47,8 +47,10 @@ __all__ = [
     "Survey",
     "by_day",
     "choose",
+    "dates",
     "diff",
     "drop",
+    "find",
     "find_snapshots",
     "load",
     "local_folder",

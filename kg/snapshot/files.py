@@ -20,16 +20,17 @@ from kg.dates import Day, format_day, parse_day
 from kg.errors import SnapshotError, UsageError
 from kg.resources import shipped_snapshots
 from kg.snapshot import manifest as manifests
-from kg.snapshot.appending import append, mend
-from kg.snapshot.beside import exists, take_away, written_beside
+from kg.snapshot.beside import exists, written_beside
 from kg.snapshot.reading import Statement, read_graph
 from kg.snapshot.segments import SUFFIX
 from kg.snapshot.series import FOLDER, Series, open_series, survey_series
 from kg.snapshot.triples import ntriples
 from kg.sources import Row, Source
 
-_STATEMENTS: Final = "statements.nt.gz"
-PARTS: Final = (_STATEMENTS, manifests.NAME)
+STATEMENTS: Final = "statements.nt.gz"
+"""The triples in a snapshot's folder."""
+
+PARTS: Final = (STATEMENTS, manifests.NAME)
 """The files in a snapshot's folder."""
 
 _LINES: Final = 10_000
@@ -75,7 +76,7 @@ class Snapshot:
     @property
     def statements_path(self) -> Path:
         """The gzipped N-Triples."""
-        return self.path / _STATEMENTS
+        return self.path / STATEMENTS
 
     def read_statements(self) -> bytes:
         """Return the uncompressed N-Triples.
@@ -179,7 +180,7 @@ def packed(folder: Path) -> list[Packed]:
         SnapshotError: a segment is missing, or its index is damaged.
     """
     series = open_series(folder / FOLDER)
-    return _in_series(series) if series else []
+    return in_series(series) if series else []
 
 
 def survey_packed(folder: Path) -> tuple[list[Packed], list[Damaged]]:
@@ -187,10 +188,10 @@ def survey_packed(folder: Path) -> tuple[list[Packed], list[Damaged]]:
     place = folder / FOLDER
     opened = survey_series(place)
     damaged = [Damaged(name, place / (name + SUFFIX), error) for name, error in opened.damaged.items()]
-    return _in_series(opened.series) if opened.series else [], damaged
+    return in_series(opened.series) if opened.series else [], damaged
 
 
-def _in_series(series: Series) -> list[Packed]:
+def in_series(series: Series) -> list[Packed]:
     """Return the snapshots of a series; what grows with their facts is read when it is asked for."""
     return [
         Packed(
@@ -230,7 +231,7 @@ def load(path: Path) -> Snapshot:
         SnapshotError: there is none, or its manifest is damaged.
     """
     if not path.exists() and _segment(path).exists() and (series := open_series(path.parent / FOLDER)):
-        return _in_series(series)[series.place(path.name)]
+        return in_series(series)[series.place(path.name)]
     return Snapshot(path.name, path, manifests.read(path))
 
 
@@ -253,15 +254,19 @@ def find_snapshots(folder: Path | None = None) -> list[Snapshot]:
     return found.snapshots
 
 
-def survey(folder: Path | None = None) -> Survey:
+def survey(folder: Path | None = None, only: str | None = None) -> Survey:
     """Return the snapshots of a folder (default: `local_folder`) and the shipped ones, the damaged ones apart.
 
     Manifests are read, no statements; whether these are whole, `verify` tells.
+
+    Args:
+        folder: where they lie.
+        only: the date of those to look at; None takes all.
     """
     found: dict[str, Snapshot] = {}
     damaged: dict[str, Damaged] = {}
     for place in (folder or local_folder(), shipped_snapshots()):
-        for one in _of_folder(place):
+        for one in _of_folder(place, only):
             if isinstance(one, Damaged):
                 damaged.setdefault(one.id, one)
                 continue
@@ -274,42 +279,70 @@ def survey(folder: Path | None = None) -> Survey:
     return Survey(sorted(whole, key=lambda one: one.date), [damaged[name] for name in sorted(damaged, key=by_day)])
 
 
+def dates(folder: Path | None = None) -> list[str]:
+    """Return the dates of all snapshots, whether whole or damaged; of those in folders nothing is read."""
+    found = set()
+    for place in (folder or local_folder(), shipped_snapshots()):
+        found |= {path.name for path in _folders(place)}
+        found |= {one.id for part in survey_packed(place) for one in part}
+    return sorted(found, key=by_day)
+
+
 def by_day(name: str) -> tuple[Day, str]:
     """Return what sorts the names of snapshots; a damaged one may be named by no date, and comes first."""
     return (parse_day(name) if _IS_DATE.fullmatch(name) else 0), name
 
 
-def _of_folder(folder: Path) -> Iterator[Snapshot | Damaged]:
+def _folders(folder: Path) -> list[Path]:
+    paths = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [path for path in paths if _IS_DATE.fullmatch(path.name) and path.is_dir()]
+
+
+def _of_folder(folder: Path, only: str | None) -> Iterator[Snapshot | Damaged]:
     """Yield the snapshots of one folder, those in folders of their own first."""
-    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-        if _IS_DATE.fullmatch(path.name) and path.is_dir():
+    for path in _folders(folder):
+        if only in (None, path.name):
             try:
                 yield load(path)
             except SnapshotError as error:
                 yield Damaged(path.name, path, error)
-    yield from chain(*survey_packed(folder))
+    for part in survey_packed(folder):
+        yield from (one for one in part if only in (None, one.id))
 
 
-def choose(
-    snapshots: Sequence[Snapshot], as_of: Day, known_at: str | None = None, damaged: Sequence[Damaged] = ()
-) -> Snapshot:
+def choose(snapshots: Sequence[Snapshot], as_of: Day, known_at: str | None = None) -> Snapshot:
     """Return the snapshot to read: the one of ``known_at``, else the oldest not before ``as_of``, else the newest.
 
     Raises:
         UsageError: there is none of that date.
-        SnapshotError: there are none at all, or it is one of the damaged.
+        SnapshotError: there are none at all.
     """
-    there: list[Snapshot | Damaged] = [*snapshots, *damaged]
-    every = {one.id: one for one in sorted(there, key=lambda one: by_day(one.id))}
-    if not every:
+    by_id = {one.id: one for one in snapshots}
+    return by_id[_chosen(sorted(by_id, key=by_day), as_of, known_at)]
+
+
+def find(folder: Path | None, as_of: Day, known_at: str | None = None) -> Snapshot:
+    """Return the snapshot to read out of a folder (default: `local_folder`) and the shipped ones, as `choose`.
+
+    The others are not read, so that one among sixty is found at once, and a damaged one stops nobody.
+
+    Raises:
+        UsageError: there is none of that date.
+        SnapshotError: there are none at all, or it is damaged.
+    """
+    found = survey(folder, _chosen(dates(folder), as_of, known_at))
+    for one in found.damaged:
+        raise one.error
+    return found.snapshots[0]
+
+
+def _chosen(there: Sequence[str], as_of: Day, known_at: str | None) -> str:
+    """Return which of the dates, in order, is the one to read."""
+    if not there:
         raise SnapshotError("There are no snapshots.", hint="Take one: dyknow snapshot take")
-    if known_at is not None and known_at not in every:
-        raise UsageError(f"There is no snapshot {known_at!r}.", hint=f"There are: {', '.join(every)}.")
-    later = (name for name in every if by_day(name)[0] >= as_of)
-    chosen = every[known_at or next(later, [*every][-1])]
-    if isinstance(chosen, Damaged):
-        raise chosen.error
-    return chosen
+    if known_at is not None and known_at not in there:
+        raise UsageError(f"There is no snapshot {known_at!r}.", hint=f"There are: {', '.join(there)}.")
+    return known_at or next((name for name in there if by_day(name)[0] >= as_of), there[-1])
 
 
 def take(source: Source, folder: Path, date: Day | None = None, known: str | None = None) -> Snapshot:
@@ -331,8 +364,8 @@ def take(source: Source, folder: Path, date: Day | None = None, known: str | Non
     packed = _gzip(data)
     manifest = manifests.build(source, day=day, known=known or source.known, data=data, packed=packed)
     with written_beside(target) as beside:
-        _write(beside / _STATEMENTS, packed)
-        _write(beside / manifests.NAME, manifests.render(manifest))
+        write(beside / STATEMENTS, packed)
+        write(beside / manifests.NAME, manifests.render(manifest))
     return Snapshot(target.name, target, manifest)
 
 
@@ -365,16 +398,16 @@ def take_in_parts(
             tally.add(rows)
             sorted_parts.append(Path(spilled) / str(number))
             sorted_parts[-1].write_bytes(ntriples(rows, () if rows else source.triples))
-        written = _merge(sorted_parts, beside / _STATEMENTS)
+        written = _merge(sorted_parts, beside / STATEMENTS)
         manifest = manifests.assemble(source, tally, written, known)
-        _write(beside / manifests.NAME, manifests.render(manifest))
+        write(beside / manifests.NAME, manifests.render(manifest))
     return Snapshot(target.name, target, manifest)
 
 
 def _merge(parts: Sequence[Path], path: Path) -> manifests.Written:
     """Write the lines of sorted files as one sorted, gzipped file without repetition."""
     digest, lines, length = hashlib.sha256(), 0, 0
-    with ExitStack() as opened, path.open("wb") as file, _packing(file) as packed:
+    with ExitStack() as opened, path.open("wb") as file, gzipped(file) as packed:
         merged = heapq.merge(*(opened.enter_context(part.open("rb")) for part in parts))
         distinct = (line for line, _ in groupby(merged))
         while block := list(islice(distinct, _LINES)):
@@ -398,7 +431,8 @@ def _target(source: Source, folder: Path, date: Day | None) -> tuple[Path, Day]:
     return folder / format_day(day), day
 
 
-def _write(path: Path, data: bytes) -> None:
+def write(path: Path, data: bytes) -> None:
+    """Write a file that is on disk when this returns."""
     with path.open("wb") as file:
         file.write(data)
         file.flush()
@@ -408,83 +442,11 @@ def _write(path: Path, data: bytes) -> None:
 def _gzip(data: bytes) -> bytes:
     """Compress without name and time, so that the same bytes stay the same."""
     packed = io.BytesIO()
-    with _packing(packed) as file:
+    with gzipped(packed) as file:
         file.write(data)
     return packed.getvalue()
 
 
-def _packing(file: IO[bytes]) -> gzip.GzipFile:
+def gzipped(file: IO[bytes]) -> gzip.GzipFile:
+    """Return a file that compresses what is written, the same bytes to the same bytes."""
     return gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=file, mtime=0)
-
-
-def pack(snapshot: Snapshot, folder: Path) -> Packed:
-    """Append a snapshot to the series of a folder of snapshots, and return it as it lies there.
-
-    What it was packed from stays; `drop` takes it away. It is read back, so it is there byte for byte.
-
-    Raises:
-        SnapshotError: the series has another one of that date, or goes beyond it, or one of them is damaged.
-    """
-    place = folder / FOLDER
-    series = open_series(place)
-    if series is None or snapshot.id not in series.dates:
-        series = append(
-            place,
-            snapshot.id,
-            snapshot.blocks(),
-            manifest=manifests.render(snapshot.manifest),
-            about={key: snapshot.manifest[key] for key in manifests.QUICK},
-            digest=snapshot.digest,
-        )
-    else:
-        mend(place)  # a killed process may have left it out of the list
-    done = _in_series(series)[series.place(snapshot.id)]
-    if done.digest != snapshot.digest or done.manifest["checksum"] != snapshot.manifest["checksum"]:
-        raise SnapshotError(
-            f"{done.path} and {snapshot.path} are two different snapshots of one date.",
-            hint=f"Move {snapshot.path} away.",
-        )
-    return done
-
-
-def drop(snapshot: Snapshot, packed: Packed) -> None:
-    """Take away the folder of a snapshot that a series has too.
-
-    Raises:
-        SnapshotError: they are two different ones, the folder's is damaged, or it holds other files, too.
-    """
-    if isinstance(snapshot, Packed) or snapshot.digest != packed.digest:
-        raise SnapshotError(f"{packed.path} does not hold {snapshot.path}.", hint="Nothing was taken away.")
-    foreign = sorted({path.name for path in snapshot.path.iterdir()} - {*PARTS})
-    if foreign:
-        hint = "It is packed, and its folder stays. Move that file away, or leave folders with --keep."
-        raise SnapshotError(f"{snapshot.path} also holds {foreign[0]}, which is no part of a snapshot.", hint=hint)
-    for _ in snapshot.blocks():  # raises where they are not what the manifest names
-        pass
-    take_away(snapshot.path)
-
-
-def unpack(packed: Packed, folder: Path) -> Snapshot:
-    """Write a snapshot of a series as ``folder/DATE``, and return it; the series stays as it is.
-
-    Where another zlib compresses to other bytes than those its manifest knows, the manifest names the new ones.
-
-    Raises:
-        SnapshotError: the folder is there already, or the series is damaged.
-    """
-    target = folder / packed.id
-    if target.exists():
-        raise exists(target)
-    folder.mkdir(parents=True, exist_ok=True)
-    manifest = dict(packed.manifest)
-    with written_beside(target) as beside:
-        with (beside / _STATEMENTS).open("wb") as file:
-            with _packing(file) as stream:
-                stream.writelines(packed.blocks())
-            os.fsync(file.fileno())
-        with (beside / _STATEMENTS).open("rb") as file:
-            file_digest = hashlib.file_digest(file, "sha256").hexdigest()
-        if file_digest != manifest["statements"]["file_digest"]:
-            manifest = manifests.renewed(manifest, file_digest)
-        _write(beside / manifests.NAME, manifests.render(manifest))
-    return Snapshot(target.name, target, manifest)

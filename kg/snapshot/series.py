@@ -139,8 +139,10 @@ class Series:
         digest, mask = hashlib.sha256(), self.standing(place)
         runs = [run_of(segment, mask) for segment in self.segments[: place + 1]]
         for parts in side_by_side(runs):
-            lines = sorted([line for part in parts.values() for line in part.lines])
-            block = b"\n".join(lines) + b"\n"
+            lines = [line for part in parts.values() for line in part.lines]
+            lines.sort()  # sorted runs one behind the other, which this merges
+            lines.append(b"")
+            block = b"\n".join(lines)
             digest.update(block)
             yield block
         if digest.hexdigest() != (stated := self.segments[place].index["digest"]):
