@@ -6,8 +6,8 @@ rank, 4 another spelling of a holder; 1 loses a statement to somebody's mistake 
 subjects, 25 gain or lose a sitelink, and those of changed facts, and one in ten others, have a new revision in the
 manifest. That leaves about 98 of 100 triples as they were; the share is measured.
 
-Printed: the size of the series in plain snapshots (manifests included on both sides), the seconds to read a
-snapshot and to compare two of them, from the series and plain, each the least of three.
+Printed: the size of the series in plain snapshots (manifests included on both sides), and as a Markdown table the
+seconds to read and verify a snapshot and to compare two of them, from the series and plain, each the least of three.
 """
 
 import argparse
@@ -19,13 +19,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from benchmarks.synthetic import made
 from kg import identity
 from kg.dates import Day, parse_day, parse_time
-from kg.snapshot import Snapshot, diff, drop, find_snapshots, pack, take
+from kg.snapshot import Snapshot, diff, drop, find_snapshots, pack, take, verify
 from kg.snapshot.triples import field_triples
 from kg.sources import Row, Source, Triple
 from kg.terms import WD, WDS, WIKIBASE, XSD, EndKind
@@ -151,10 +152,10 @@ def size(*paths: Path) -> int:
 
 
 def measure(facts: int, months: int, seed: int, folder: Path) -> Iterator[str]:
-    """Yield the figures, a line each; the folder is left with the first and last two plain snapshots and the series."""
+    """Yield the figures, a line each; the folder is left with the series and with a few plain snapshots."""
     graph = Graph([list(fact.rows) for fact in made(facts, seed, 20200101)], random.Random(seed))
     plain, packing, sizes, shared = folder / "plain", 0.0, [], []
-    before: set[bytes] = set()
+    kept, before = {0, 1, months // 2, months - 2, months - 1}, set[bytes]()
     for number in range(months):
         day = date(FIRST + number // 12, number % 12 + 1, 1)
         if number:
@@ -167,7 +168,7 @@ def measure(facts: int, months: int, seed: int, folder: Path) -> Iterator[str]:
         start = time.process_time()
         packed = pack(taken, folder / "packed")
         packing += time.process_time() - start
-        if 2 <= number < months - 2:
+        if number not in kept:
             drop(taken, packed)
     whole = size(folder / "packed")
     counts = taken.manifest["counts"]
@@ -187,23 +188,26 @@ def own(folder: Path) -> dict[str, Snapshot]:
 
 
 def reading(plain: Path, packed: Path) -> Iterator[str]:
-    """Yield how long it takes to read and to compare."""
+    """Yield a table of how long it takes to read, to verify and to compare."""
     one, other, entity = own(plain), own(packed), identity.load().entity
     dates = list(one)
-    for name in (dates[0], dates[-1]):
+    yield from ("", "| | plain, s | from the series, s | ratio |", "|---|---|---|---|")
+    for name in (dates[0], dates[2], dates[-1]):
         assert one[name].read_statements() == other[name].read_statements()
-        a, b = seconds(one[name].read_statements), seconds(other[name].read_statements)
-        c, d = seconds(one[name].statements), seconds(other[name].statements)
-        yield f"bytes of {name}: {a:.2f} s plain, {b:.2f} s packed, {b / a:.2f}"
-        yield f"statements of {name}: {c:.2f} s plain, {d:.2f} s packed, {d / c:.2f}"
-    for old, new in ((dates[-2], dates[-1]), (dates[0], dates[-1])):
-        assert diff(one[old], one[new], entity, ids=True) == diff(other[old], other[new], entity, ids=True)
-        a = seconds(lambda: diff(one[old], one[new], entity))  # noqa: B023
-        b = seconds(lambda: diff(other[old], other[new], entity))  # noqa: B023
-        yield f"diff {old} {new}: {a:.2f} s plain, {b:.2f} s packed, {b / a:.2f}"
-    start = time.process_time()
-    find_snapshots(packed)
-    yield f"finding the {len(other)} packed ones: {time.process_time() - start:.3f} s"
+        yield row(f"bytes of {name}", one[name].read_statements, other[name].read_statements)
+        yield row(f"statements of {name}", one[name].statements, other[name].statements)
+    yield row(f"verifying {dates[-1]}", lambda: verify(one[dates[-1]]), lambda: verify(own(packed)[dates[-1]]))
+    for old, new in ((dates[0], dates[1]), (dates[-2], dates[-1]), (dates[0], dates[-1])):
+        pairs = [(side[old], side[new]) for side in (one, other)]
+        assert diff(*pairs[0], entity, ids=True) == diff(*pairs[1], entity, ids=True)
+        yield row(f"differences {old} {new}", *[partial(diff, *pair, entity) for pair in pairs])
+    yield f"\nlisting the {len(other)} packed ones: {seconds(lambda: find_snapshots(packed)):.3f} s"
+
+
+def row(what: str, plain: Callable[[], object], packed: Callable[[], object]) -> str:
+    """Return a row of the table."""
+    a, b = seconds(plain), seconds(packed)
+    return f"| {what} | {a:.2f} | {b:.2f} | {b / a:.2f} |"
 
 
 def main() -> None:
