@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from dyknow.analysis import Scores
+from dyknow.analysis import RELEASE, Scores
 from dyknow.tables import LONG_COLUMNS, WIDTH, Listing, as_csv
 from dyknow.titles import titles
 from dyknow.trends import Trend, trend_row
@@ -16,11 +16,14 @@ of the most popular one less that of the least popular one.
 """
 
 
-def trend_text(found: Sequence[Trend], scores: Scores, width: int = WIDTH, colour: bool = False) -> str:
-    """Return the trends to read, with what they are; nothing where no run knows how popular its facts are."""
+def trend_text(
+    found: Sequence[Trend], scores: Scores, width: int = WIDTH, colour: bool = False, *, explained: bool = True
+) -> str:
+    """Return the trends to read, and what they are; nothing where no run knows how popular its facts are."""
     if not found:
         return ""
     names = titles(scores.table1, with_year=False)
+    title = f"Trend of up to date with popularity  as of {'each ' * (scores.as_of == RELEASE)}{scores.as_of}"
     columns = ("model", "per tenfold", "p", "bins", "difference", "n")
     rows = [
         (
@@ -33,7 +36,7 @@ def trend_text(found: Sequence[Trend], scores: Scores, width: int = WIDTH, colou
         )
         for one in found
     ]
-    return Listing(columns, rows, "Up to date by popularity: the trend").text("table", width, colour) + _NOTE
+    return Listing(columns, rows, title).text("table", width, colour) + (_NOTE if explained else "")
 
 
 def _points(value: float | None, interval: Sequence[float] | None) -> str:
@@ -49,8 +52,8 @@ def _p(p: float | None) -> str:
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def trend_csv(found: Sequence[Trend], scores: Scores) -> str:
-    """Return trends as lines of the tables' long CSV, without its header."""
+def trend_csv(found: Sequence[Trend], scores: Scores, *, dated: bool = False) -> str:
+    """Return trends as lines of the tables' long CSV, without its header; each with its day as there, if it has one."""
     lines: list[tuple[object, ...]] = []
     days = {moment.run: moment.day for moment in scores.moments}
     for one in found:
@@ -59,7 +62,7 @@ def trend_csv(found: Sequence[Trend], scores: Scores) -> str:
             if row[measure] is not None:
                 bounds = row[f"{measure}_interval"] or (None, None)
                 line = ("trend", one.run, domain, f"up_to_date_{measure}", one.n, row[measure], *bounds)
-                lines.append((days[one.run], *line) if days else line)
+                lines.append((days.get(one.run, scores.as_of), *line) if days or dated else line)
     return as_csv(LONG_COLUMNS, lines).partition("\n")[2]
 
 

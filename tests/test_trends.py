@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import correlation, linear_regression
+from typing import Any, cast
 
 import duckdb
 import numpy as np
@@ -18,9 +19,11 @@ from scipy import stats
 from dyknow import benchmark, results
 from dyknow.analysis import score
 from dyknow.cli import cli
+from dyknow.commands.pages import Judged, tables_text
 from dyknow.strata import popularity_bin
 from dyknow.tabulation import Asked
 from dyknow.trends import ENOUGH, Kind, trend, trends, trends_of
+from dyknow.trendtables import trend_csv
 from kg.snapshot import find_snapshots
 from tests import drawn
 
@@ -116,13 +119,23 @@ def call(folder: Path, *words: str) -> Result:
     return CliRunner().invoke(cli, ["score", "--as-of", DAY, *words, *places], catch_exceptions=False)
 
 
+def test_what_evaluate_prints_of_several_days(connection: duckdb.DuckDBPyConnection) -> None:
+    days = ("2021-06-01", DAY)
+    scores = tuple(score(connection, day, runs=["told"], split="popularity") for day in days)
+    found = tuple(trends_of(connection, one) for one in scores)
+    text = tables_text(Judged(days, scores, found, (), data=cast(Any, None)))
+    assert text.index("Table 1") < text.index("Trend of") < text.index("Table 5") and text.count("Trend of") == 2
+    rows = list(csv.reader(io.StringIO(trend_csv(found[0], scores[0], dated=True))))
+    assert [row[0] for row in rows] == ["2021-06-01"] * 2 and {len(row) for row in rows} == {9}
+
+
 def test_the_trend_stands_under_table_1(folder: Path) -> None:
     done = call(folder, "--by", "popularity", "--run", "told")
     text = done.stdout
-    assert text.index("Table 1") < text.index("the trend") < text.index("Table 5")
-    own = text[text.index("Up to date by popularity") : text.index("Table 5")]
+    assert text.index("Table 1") < text.index("Trend of") < text.index("Table 5")
+    own = text[text.index("Trend of") : text.index("Table 5")]
     assert max(map(len, own.splitlines())) <= 80 and "[" in own
-    assert "the trend" not in call(folder, "--by", "region").stdout
+    assert "Trend of" not in call(folder, "--by", "region").stdout
     [row] = json.loads(call(folder, "--by", "popularity", "--run", "told", "--format", "json").stdout)["trend"]
     assert row["run"] == "told" and f"{row['per_tenfold']:+.1f}".replace("-", "−") in own
     lines = list(csv.DictReader(io.StringIO(call(folder, "--by", "popularity", "--format", "csv").stdout)))

@@ -37,6 +37,7 @@ from dyknow.report.formats import FIGURES, Figure, csv, markdown, picture
 from dyknow.report.gather import gather, tables
 from dyknow.report.page import render
 from dyknow.report.words import unanswered
+from dyknow.strata import PARTS
 from dyknow.tables import (
     Format,
     Shift,
@@ -51,6 +52,8 @@ from dyknow.tables import (
     table2,
     table5,
 )
+from dyknow.trends import Trend, trends_of
+from dyknow.trendtables import trend_csv, trend_text, with_trends
 from kg.dates import Day
 from kg.errors import UsageError
 from kg.snapshot import Snapshot
@@ -61,12 +64,19 @@ class Judged(NamedTuple):
 
     days: tuple[str, ...]
     scores: tuple[analysis.Scores, ...]
+    trends: tuple[list[Trend], ...]  # of each day; empty where tables are not split by popularity
     shifts: tuple[Shift, ...]
     data: Data
 
 
 def judge_runs(
-    places: Places, days: Sequence[str], rule: str, runs: Sequence[str] | None, known_at: str | None = None
+    places: Places,
+    days: Sequence[str],
+    rule: str,
+    runs: Sequence[str] | None,
+    known_at: str | None = None,
+    *,
+    split: str = "domain",
 ) -> Judged:
     """Judge runs for several days.
 
@@ -76,14 +86,16 @@ def judge_runs(
         rule: who is right.
         runs: their names; None for all.
         known_at: the snapshot to believe; None for each day's own.
+        split: what the tables are split by.
     """
     snapshots = places.find()
     with results_of(places, runs) as connection:
-        scores = tuple(analysis.score(connection, day, known_at, rule=rule, runs=runs) for day in days)
+        scores = tuple(analysis.score(connection, day, known_at, rule=rule, runs=runs, split=split) for day in days)
+        trends = tuple(trends_of(connection, one, known_at) for one in scores)
         shifts = tuple(_shifts(connection, scores, rule))
         data = gather(connection, _sources(snapshots), days, known_at, rule=rule, runs=runs, records=_records(places))
     _note_unanswered(data)
-    return Judged(tuple(days), scores, shifts, data)
+    return Judged(tuple(days), scores, trends, shifts, data)
 
 
 def _note_unanswered(data: Data) -> None:
@@ -133,6 +145,14 @@ output_option = click.option(
 @click.argument("model")
 @as_of_option(multiple=True)
 @rule_option
+@click.option(
+    "--by",
+    "split",
+    type=click.Choice(["domain", *PARTS]),
+    default="domain",
+    show_default=True,
+    help="What the tables are split by: see `dyknow score`.",
+)
 @click.option("--alone", is_flag=True, help="Leave the other runs out.")
 @asking_options
 @output_option
@@ -142,6 +162,7 @@ def evaluate(
     model: str,
     as_of: tuple[Day, ...],
     rule: str,
+    split: str,
     alone: bool,
     asking: Asking,
     output: Path,
@@ -151,11 +172,15 @@ def evaluate(
     """Ask a model, score it, report."""
     run = ask(model, asking, places)
     note("Judging ...")
-    judged = judge_runs(places, iso(as_of), rule, [run.id] if alone else None)
+    judged = judge_runs(places, iso(as_of), rule, [run.id] if alone else None, split=split)
+    both = list(zip(judged.scores, judged.trends, strict=True))
     if form == "table":
         emit(tables_text(judged))
+    elif form == "json":
+        emit(as_json([with_trends(score_json(one), found) for one, found in both]))
     else:
-        emit(as_json([score_json(one) for one in judged.scores]) if form == "json" else score_csv(judged.scores))
+        several = len(both) > 1
+        emit(score_csv(judged.scores) + "".join(trend_csv(found, one, dated=several) for one, found in both))
     note(f"Wrote {_page(judged.data, output)} (open it in a browser).")
 
 
@@ -273,7 +298,12 @@ def _pictures(data: Data, form: Literal["svg", "png"], figure: Figure | None, ou
 def tables_text(judged: Judged) -> str:
     """Return each table for all days, one below the other, so that a model's figures stand close together."""
     wide = width(), colour()
-    parts = [draw(build(scores), *wide) for build in (table1, table5, table2) for scores in judged.scores]
+    first, *others = ([draw(build(scores), *wide) for scores in judged.scores] for build in (table1, table5, table2))
+    below = [
+        trend_text(found, one, *wide, explained=one is judged.scores[-1])
+        for found, one in zip(judged.trends, judged.scores, strict=True)
+    ]
+    parts = [*first, *filter(None, below), *(part for own in others for part in own)]
     if judged.shifts:
         parts.append(draw(shift_table(judged.shifts, judged.days[0], judged.days[-1]), *wide))
     notes = dict.fromkeys(line for scores in judged.scores for line in footnotes(scores).splitlines(keepends=True))
