@@ -159,6 +159,8 @@ def test_what_is_damaged_stops_no_listing_and_nothing_that_does_without_it(folde
     assert f"{DATES[0]}: whole\n{DATES[1]}: {path} is missing" in done.stdout
     assert call(folder, "show", DATES[0]).exit_code == call(folder, "diff", SHIPPED[0], DATES[0]).exit_code == 0
     assert f"{manifest} is not of format 1" in call(folder, "show", DATES[2]).stderr
+    done = call(folder, "check", DATES[0])
+    assert (done.exit_code, done.stderr.count("It is no neighbour to compare with.")) == (0, 2), done.output
     asked = ["answers", "--snapshots", str(folder), "--subject", "Italy", "--as-of"]
     assert CliRunner().invoke(cli, [*asked, DATES[0]]).exit_code == 0
     assert f"{path} is missing" in CliRunner().invoke(cli, [*asked, DATES[1]]).stderr  # no other one instead

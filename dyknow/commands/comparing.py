@@ -265,7 +265,10 @@ def check(name: str, kinds: tuple[str, ...], subject: str | None, form: Format, 
     is no error. Classes, days of death and `replaces` are known where the snapshot holds Wikidata's own triples.
     """
     chosen = places.named(name)
-    beside = neighbours(places.find(), chosen)
+    there = places.survey()
+    for damaged in there.damaged:
+        note(f"{damaged.error.message} It is no neighbour to compare with.")
+    beside = neighbours(there.snapshots, chosen)
     same = identity.with_redirects(identity.load(), [chosen, *beside])
     found = doubts(chosen, same.entity, beside)
     found = _of_subject(found, subject, [chosen], "There are no doubts about")

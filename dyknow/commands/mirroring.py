@@ -16,6 +16,7 @@ from dyknow import benchmark as benchmarks
 from dyknow.commands.common import DayType, Places, duration, note
 from kg.dates import Day, format_day, parse_day
 from kg.errors import SourceError, UsageError
+from kg.snapshot import dates
 from kg.sources.dumps import Progress
 from kg.sources.entity import ID
 from kg.sources.fetch import Step, Wanted, end_of
@@ -213,7 +214,7 @@ def unbroken(places: Places, work: Path) -> Iterator[None]:
         if not kept:
             for path in (*work.glob("*.instant"), work):
                 _remove(path)
-        there = [one.id for one in places.find()]
+        there = dates(places.snapshots)
         instead = f"there are the snapshots {', '.join(there)} instead" if there else "there are no snapshots"
         rest = f"{kept} responses are kept for the next try" if kept else "nothing was changed"
         hint = error.hint if kept else "Is the network there? Then the same command does it."

@@ -165,7 +165,9 @@ class Segment:
         Raises:
             SnapshotError: the chunk is damaged.
         """
-        return self.read(chunk.block).split(b"\n")[:-1]
+        lines = self.read(chunk.block).split(b"\n")
+        lines.pop()  # behind the last line's end
+        return lines
 
     def numbers(self, name: str) -> "Numbers":
         """Return the ascending numbers of a block that the index names.
