@@ -4,14 +4,16 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from dyknow.cli import cli
 from kg.dates import parse_time
+from kg.errors import UsageError
 from kg.resources import SHIPPED, shipped_snapshots
-from kg.snapshot import segments, take
+from kg.snapshot import Packed, choose, dates, find, find_snapshots, manifest, segments, take
 from kg.sources import Row, Source
 from kg.terms import EndKind
 
@@ -135,6 +137,28 @@ def test_damage_is_told_with_exit_code_1(folder: Path) -> None:
 
 
 # ----------------------------------------------------------------------------------------------- damage and listings
+
+
+def test_one_snapshot_is_found_without_reading_the_others(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    call(folder, "pack", DATES[0])
+    every, read = find_snapshots(folder), list[str]()
+    assert dates(folder) == [one.id for one in every]
+    reading = manifest.read
+
+    def watched(path: Path) -> dict[str, Any]:
+        read.append(path.name)
+        return reading(path)
+
+    monkeypatch.setattr(manifest, "read", watched)
+    for as_of in (20000101, 20231218, 20240131, 20240201, 20240331, 20240401, 20301231):
+        expected = choose(every, as_of)
+        read.clear()
+        assert find(folder, as_of).path == expected.path
+        assert read == ([] if isinstance(expected, Packed) else [expected.id])
+    for one in every:
+        assert find(folder, 20000101, one.id).path == one.path
+    with pytest.raises(UsageError, match="no snapshot '2024-05-31'"):
+        find(folder, 20000101, "2024-05-31")
 
 
 def test_what_is_damaged_stops_no_listing_and_nothing_that_does_without_it(folder: Path) -> None:
