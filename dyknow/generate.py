@@ -173,7 +173,7 @@ class Rules:
     def objection(self, one: Candidate) -> str | None:
         """Return why a fact may not be drawn, in a word or two; None: it may."""
         checks: tuple[tuple[str, Callable[[], bool]], ...] = (
-            ("without label", lambda: one.label is None or is_id(one.label)),
+            ("without label", lambda: not (one.label or "").strip() or is_id(one.label or "")),
             ("of another class", lambda: bool(self.classes) and self.classes.isdisjoint(one.classes)),
             ("with fewer changes", lambda: one.changes < self.min_changes),
             ("last changed at another time", lambda: not self._in_time(one.last_change)),
@@ -346,7 +346,7 @@ def build(name: str, drawn: Sequence[Stratum], words: Phrasings, edges: Sequence
 def _worded(
     one: Candidate, stratum: str, words: Phrasings, edges: Sequence[int]
 ) -> tuple[benchmark.Fact, dict[str, str]]:
-    label = (one.label or one.subject).strip()
+    label = " ".join((one.label or one.subject).split())  # a line's end in a label is none of a question's
     named = words.grammar.of(label, one.language, one.classes)
     asked = phrasings.ask(words, one.property, one.property_label, named, one.office)
     fact = benchmark.Fact(

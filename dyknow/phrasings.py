@@ -6,7 +6,7 @@ subjects, so subjects that need another article or number go into a group beside
 
 import re
 import unicodedata
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -21,8 +21,8 @@ ENGLISH: Final = ("en", "mul")
 """Languages of labels that English grammar is used on; any other label stands in a sentence as it is."""
 
 _PIECE: Final = re.compile(r"\{([^{}]*)\}")
-_LISTS: Final = ("begins", "ends", "whole", "except", "keeps_the", "nicknamed", "plural")
-_KEYS: Final = ("id", "group", "domain", "asks", "phrasings", "office")
+_LISTS: Final = ("begins", "within", "ends", "whole", "except", "keeps_the", "relations", "nicknamed", "plural")
+_KEYS: Final = ("id", "group", "domain", "asks", "phrasings", "office", "relation")
 
 
 class Form(NamedTuple):
@@ -42,6 +42,7 @@ class Named(NamedTuple):
 
     mention: str
     form: Form
+    full: str  # with the article, where that is part of the label: "The Weeknd"
 
 
 @dataclass(frozen=True)
@@ -63,11 +64,15 @@ class Grammar:
             classes: What it is an instance of, as far as that is known.
         """
         if language not in ENGLISH or not _is_latin(label):
-            return Named(label, Form())
-        if label.startswith("The ") and label not in self.words["keeps_the"]:
-            bare = label.removeprefix("The ")
-            return Named(bare, Form(article=True, plural=self._is_plural(bare, classes)))
-        return Named(label, Form(self._takes_article(label, classes), self._is_plural(label, classes)))
+            return Named(label, Form(), label)
+        if label.startswith(("The ", "the ")) and label not in self.words["keeps_the"]:
+            bare = label[4:].lstrip()
+            return Named(bare, Form(article=True, plural=self._is_plural(bare, classes)), label)
+        return Named(label, Form(self._takes_article(label, classes), self._is_plural(label, classes)), label)
+
+    def is_relation(self, property_label: str) -> bool:
+        """Tell whether a property's label is no noun but leads to its value: "named after", "member of"."""
+        return property_label.rpartition(" ")[2] in self.words["relations"]
 
     def _takes_article(self, label: str, classes: Collection[str]) -> bool:
         if label in self.words["except"] or label in self.words["keeps_the"]:
@@ -77,7 +82,8 @@ class Grammar:
         last = label.rpartition(" ")[2]
         several = " " in label and "," not in label
         begins = any(label.startswith(f"{words} ") or label == words for words in self.words["begins"])
-        return several and (begins or last in self.words["ends"])
+        within = any(f" {words} " in f" {label}" for words in self.words["within"])
+        return several and (begins or within or last in self.words["ends"])
 
     def _is_plural(self, label: str, classes: Collection[str]) -> bool:
         ends = label.endswith("s") and not label.endswith(("ss", "us", "is"))
@@ -95,6 +101,7 @@ class Wording:
 
     Attributes:
         office: The phrasings where an office's title is known; empty: there are none.
+        relation: The phrasings where the property's label is no noun (see ``Grammar.is_relation``); empty: the others.
     """
 
     group: str
@@ -102,6 +109,12 @@ class Wording:
     asks: str | None
     phrasings: tuple[str, ...]
     office: tuple[str, ...]
+    relation: tuple[str, ...] = ()
+
+    @property
+    def declines(self) -> bool:
+        """Whether the phrasings say where an article goes; those about people do not."""
+        return any("he subject}" in template for template in self.phrasings)
 
 
 @dataclass(frozen=True)
@@ -138,18 +151,18 @@ def ask(phrasings: Phrasings, prop: str, property_label: str, named: Named, offi
     if office and wording.office and _names(office, named.mention):
         texts = {str(number): template for number, template in enumerate(wording.office, 1)}
         return Asked(f"{name}-by-office", wording.domain, wording.asks, texts, named.mention, office)
-    texts = {
-        str(number): expand(template, named.form, property_label)
-        for number, template in enumerate(wording.phrasings, 1)
-    }
-    suffix = _suffix(wording, named.form)
-    return Asked(name + suffix, wording.domain, wording.asks, texts, named.mention, None)
+    related = wording.relation if phrasings.grammar.is_relation(property_label) else ()
+    templates = related or wording.phrasings
+    texts = {str(number): expand(template, named.form, property_label) for number, template in enumerate(templates, 1)}
+    suffix = _suffix(templates, named.form)
+    mention = named.mention if wording.declines else named.full
+    return Asked(name + suffix, wording.domain, wording.asks, texts, mention, None)
 
 
-def _suffix(wording: Wording, form: Form) -> str:
+def _suffix(templates: Sequence[str], form: Form) -> str:
     """Return what the group of subjects of a form has after its name: only what changes a word of its phrasings."""
     used = [Form(form.article), Form(plural=form.plural)]
-    differs = [any(expand(text, one) != expand(text, Form()) for text in wording.phrasings) for one in used]
+    differs = [any(expand(text, one) != expand(text, Form()) for text in templates) for one in used]
     return Form(*differs).suffix
 
 
@@ -209,16 +222,16 @@ def _grammar(table: Table, shipped: Phrasings | None) -> Grammar:
 def _wording(table: Table) -> Wording:
     table.only(_KEYS)
     found = _texts(table, "phrasings")
-    office = _texts(table, "office") if "office" in table.values else ()
+    office, relation = (_texts(table, key) if key in table.values else () for key in ("office", "relation"))
     if not found:
         raise table.error("there is no phrasing.", "phrasings")
-    for template in (*found, *office):
+    for template in (*found, *office, *relation):
         for form in (Form(), Form(True, True)):
             try:
                 prompts.check(expand(template, form, "label"))
             except TemplateError as error:
                 raise table.error(f"phrasing {template!r}: {error}.", "phrasings", hint=error.hint) from error
-    return Wording(table.text("group"), table.text("domain"), table.optional("asks"), found, office)
+    return Wording(table.text("group"), table.text("domain"), table.optional("asks"), found, office, relation)
 
 
 def _texts(table: Table, key: str) -> tuple[str, ...]:

@@ -99,6 +99,7 @@ def test_the_shipped_snapshots_can_be_drawn_from() -> None:
         (Rules(), {}, None),
         (Rules(), {"label": None}, "without label"),
         (Rules(), {"label": "Q17"}, "without label"),
+        (Rules(), {"label": " "}, "without label"),
         (Rules(min_changes=3), {}, "with fewer changes"),
         (Rules(min_changes=2), {}, None),
         (Rules(changed_from=20200101, changed_to=20200101), {}, None),
@@ -204,6 +205,11 @@ def test_bins_of_popularity_have_no_gap() -> None:
         ("The Hague", "en", (), "The Hague is currently coached by"),
         ("University of Oxford", "en", (), "The University of Oxford is currently coached by"),
         ("Harvard University", "en", (), "Harvard University is currently coached by"),
+        ("the Vatican", "en", (), "The Vatican is currently coached by"),
+        ("Federal Republic of Germany", "en", (), "The Federal Republic of Germany is currently coached by"),
+        ("Bank of America", "en", (), "Bank of America is currently coached by"),
+        ("Walt Disney Company", "en", (), "The Walt Disney Company is currently coached by"),
+        ('"Weird Al" Yankovic', "en", (), '"Weird Al" Yankovic is currently coached by'),
         ("São Tomé Islands", "mul", (), "The São Tomé Islands is currently coached by"),
         ("Republic", "en", (), "Republic is currently coached by"),
         ("大阪市", "ja", (), "大阪市 is currently coached by"),
@@ -219,6 +225,24 @@ def test_a_subject_is_asked_with_its_grammar(label: str, language: str, classes:
     assert questions["2"].text == text
     span = questions["2"].subject_span
     assert span.of(text) == bench.facts[0].mention and bench.facts[0].subject_label == label
+
+
+@pytest.mark.parametrize(
+    ("fact", "known", "text"),
+    [
+        ("Q1/P26", {"label": "The Weeknd"}, "The Weeknd is currently married to"),
+        ("Q1/P26", {"label": "United\n Kingdom"}, "United Kingdom is currently married to"),
+        ("Q1/P138", {"label": "Lakers", "property_label": "named after"}, "Lakers is currently named after"),
+        ("Q1/P138", {"label": "The Beatles", "property_label": "named after"}, "The Beatles is currently named after"),
+        ("Q1/P138", {"property_label": "winner", "label": "World Cup"}, "For the World Cup, the winner is currently"),
+    ],
+)
+def test_labels_of_people_and_of_properties_that_are_no_nouns(fact: str, known: dict[str, object], text: str) -> None:
+    bench = generate.build("x", generate.draw([one(fact, **known)], Plan()), WORDS)
+    [question] = [question for question in bench.questions() if question.phrasing == "2"]
+    assert question.text == text and question.subject_span.of(text) == question.fact.mention
+    for template in WORDS.default.relation:
+        assert "current" in template.lower() and template.endswith("{property}")
 
 
 def test_every_phrasing_ends_where_the_answer_begins() -> None:
