@@ -410,3 +410,44 @@ class Screen:
             assert ready, f"{text!r} did not come after {self._seen!r}"
             self._seen += os.read(self._terminal, 4096).decode(errors="replace")
         self._seen = self._seen.split(text, 1)[1]
+
+
+# The file itself
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TABLE x (a INT)",
+        "DELETE FROM runs",
+        "SELECT * FROM read_csv('/etc/passwd')",
+        "SELECT * FROM '/etc/passwd'",
+        "COPY runs TO '{folder}/stolen.csv'",
+        "ATTACH '{folder}/other.duckdb'",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "SELECT * FROM read_text('http://localhost/x')",
+        "SET enable_external_access = true",
+        "EXPORT DATABASE '{folder}/all'",
+        "SELEC 1",
+    ],
+)
+def test_sql_cannot_write_nor_leave_the_file(small: Path, tmp_path: Path, statement: str) -> None:
+    with pytest.raises(QueryError):
+        resultsfile.query_readonly(small / "results.duckdb", statement.format(folder=tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("statement", ["", " ; ", "-- a remark"])
+def test_sql_without_a_statement_is_refused(small: Path, statement: str) -> None:
+    with pytest.raises(QueryError, match="no statement"):
+        resultsfile.query_readonly(small / "results.duckdb", statement)
+
+
+def test_sql_on_a_missing_or_broken_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(QueryError, match="cannot be read"):
+        resultsfile.query_readonly(tmp_path / "absent.duckdb", "SELECT 1")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "broken.duckdb").write_bytes(b"not a database" * 1000)
+    with pytest.raises(QueryError, match="cannot be read"):
+        resultsfile.query_readonly(tmp_path / "broken.duckdb", "SELECT 1")
