@@ -378,3 +378,14 @@ def test_a_damaged_log_is_named(tmp_path: Path) -> None:
     path.write_bytes(content[: len(content) // 2])
     with pytest.raises(DataError, match=r"l\.eval cannot be read"):
         bring(path, "inspect", tmp_path)
+
+
+def test_a_year_beside_a_known_day_is_said(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("question,text,model\nQ38/P6#1,Meloni,gpt2-xl\n", encoding="utf-8")
+    runs = ("--runs", str(tmp_path / "runs"))
+    said = CliRunner().invoke(cli, ["import", str(tmp_path / "t.csv"), "--year", "2021", "--run-id", "a", *runs])
+    assert said.exit_code == 0, said.output
+    assert "--year 2021 stands beside the model's name" in said.stderr
+    assert "2019-11-05" in said.stderr
+    same = CliRunner().invoke(cli, ["import", str(tmp_path / "t.csv"), "--year", "2019", "--run-id", "b", *runs])
+    assert "--year" not in same.stderr

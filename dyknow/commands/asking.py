@@ -188,7 +188,8 @@ def ask(model: str, asking: Asking, places: Places) -> RunInfo:
             f"At temperature 0 all {asking.samples} samples of a question are the same text.",
             hint="Draw at random: --temperature 0.7, say.",
         )
-    _note_year(asking, chosen.released)
+    if chosen.released:
+        note_year(asking.year, str(chosen.released["day"]), chosen.released["source"])
     note(f"Loading {model} ...")
     shared: dict[str, Any] = {
         "benchmark": bench,
@@ -238,12 +239,12 @@ def _as_json(value: object) -> object:
     return list(value) if isinstance(value, tuple) else value.isoformat() if isinstance(value, date) else value
 
 
-def _note_year(asking: Asking, released: Mapping[str, Any] | None) -> None:
-    """Say so where the year given is not that of the day which is known."""
-    if asking.year and released and int(str(released["day"])[:4]) != asking.year:
+def note_year(year: int | None, day: str, source: str | None) -> None:
+    """Say so where the year given is not that of the day on which a model is known to have come out."""
+    if year and int(day[:4]) != year:
         note(
-            f"--year {asking.year} stands beside the model's name in tables; that it came out is known to the day,"
-            f" {released['day']} ({released['source']}), by which --as-of release goes."
+            f"--year {year} stands beside the model's name in tables; that it came out is known to the day,"
+            f" {day} ({source}), by which --as-of release goes."
         )
 
 

@@ -9,7 +9,7 @@ import orjson
 
 from dyknow import benchmark as benchmarks
 from dyknow import exports, named, named_edits, outputs, published, published_edits, resultsfile
-from dyknow.commands.asking import find_run
+from dyknow.commands.asking import find_run, note_year
 from dyknow.commands.common import (
     NEW_FOLDER,
     Group,
@@ -28,7 +28,9 @@ from dyknow.commands.common import (
 )
 from dyknow.commands.judging import results_of
 from dyknow.exports import Sheet
+from dyknow.journal import read_run
 from dyknow.outputs import ImportedRun
+from dyknow.rows import release
 from dyknow.tables import as_csv
 from kg import answers as answer_sets
 from kg import identity
@@ -120,6 +122,9 @@ def import_(
     about: dict[str, Any] = {"run_id": run_id, "title": title, "year": year}
     for one in outputs.import_outputs(path, chosen, places.runs, bench, **about):
         note(f"{one.id}: {_counts(one)}")
+        known = release(read_run(one.path))
+        if known.released and known.release_known == "day":
+            note_year(year, known.released, known.release_source)
         emit(f"{one.path}\n")
 
 
