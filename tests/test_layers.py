@@ -188,6 +188,7 @@ INSIDE = {
         "api",
     ),
     "dyknow.report": (
+        "popularity",
         "data",
         "days",
         "rates",

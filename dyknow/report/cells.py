@@ -6,6 +6,7 @@ from typing import Final
 from dyknow.analysis import MUCH_OUTDATED, MUCH_UP_TO_DATE
 from dyknow.report.rates import Inconsistent, Rate
 from dyknow.tables import printable, whole
+from dyknow.trends import Trend
 
 RATES: Final = 4
 """Cells that a domain has in a table of rates: three shares and n."""
@@ -44,6 +45,19 @@ def _interval(bounds: tuple[float, float] | None) -> str:
 def _doubt(rate: Rate) -> str:
     low, high = whole(rate.lower), whole(rate.upper)
     return "" if low == high else f"<small class=doubt>{low}…{high}</small>"
+
+
+def trend_cells(trend: Trend | None) -> list[str]:
+    """Return the cells of a trend: its slope with the interval, and p."""
+    if trend is None or trend.per_tenfold is None or trend.p is None:
+        return ["–", "–"]
+    low_high = trend.per_tenfold_interval
+    bounds = "" if low_high is None else f"<small>{_signed(low_high[0])} to {_signed(low_high[1])}</small>"
+    return [_signed(trend.per_tenfold) + bounds, "&lt;0.001" if trend.p < 0.001 else f"{trend.p:.3f}"]
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.1f}".replace("-", "\N{MINUS SIGN}")
 
 
 def split_cells(row: Inconsistent) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import duckdb
 
 from dyknow.analysis import Mass, whole_runs
+from dyknow.report.popularity import Popular
 from dyknow.resultsfile import run_sql
 from dyknow.tables import DOMAINS
 from dyknow.titles import titles
@@ -174,6 +175,7 @@ class Data:
     silent: tuple[Model, ...] = ()  # of runs without an answer: their holders were scored, or nothing was asked yet
     masses: Mapping[str, Sequence[Mass]] = field(default_factory=dict)  # by day
     spreads: tuple[Spread, ...] = ()
+    popular: Mapping[str, tuple[Popular, ...]] = field(default_factory=dict)  # by day
     alignment: Rows | None = None
 
     def history(self, day: str) -> int:

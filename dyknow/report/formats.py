@@ -39,6 +39,7 @@ def markdown(data: Data, figures: Sequence[Figures]) -> str:
         parts.append(_table("Table 2, inconsistency", ["model", "inconsistent", "n"], rows))
     if data.days[0] != data.days[-1]:
         parts.append(_changed(data))
+    parts += [_popular(data, day) for day in data.popular]
     if data.alignment is not None:
         rows = [[_text(value) for value in row] for row in data.alignment.rows]
         parts.append(_table("What editing and retrieval did about it", data.alignment.columns, rows))
@@ -70,6 +71,16 @@ def _rates(data: Data, name: str, rates: Sequence[Sequence[Rate]]) -> str:
             row += [*(f"{whole(share)}{_interval(bounds)}" for share, bounds in shares), str(rate.n)]
         rows.append(row)
     return _table(f"{name}, per cent of n facts", head, rows)
+
+
+def _popular(data: Data, day: str) -> str:
+    names = {model.run: model.name for model in data.models}
+    rows = [
+        [names[one.run], rate.domain, f"{whole(rate.up_to_date)}{_interval(rate.up_to_date_interval)}", str(rate.n)]
+        for one in data.popular[day]
+        for rate in one.bins
+    ]
+    return _table(f"Up to date by popularity, as of {in_words(day)}", ["model", "sites", "up", "n"], rows)
 
 
 def _interval(bounds: tuple[float, float] | None) -> str:

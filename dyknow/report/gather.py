@@ -9,6 +9,7 @@ import duckdb
 from dyknow import knowledge, timeline
 from dyknow.analysis import Mass, mass
 from dyknow.report import data as shown
+from dyknow.report import popularity
 from dyknow.report.data import Data, Known, Model, Rows, Source, Spread
 from dyknow.report.days import iso, stops
 from dyknow.report.rates import Figures, figures
@@ -71,6 +72,7 @@ def gather(
         silent=tuple(silent),
         masses={day: found for day in days if (found := _masses(connection, day, known_at, rule, scored))},
         spreads=_spreads(connection, spanning, judge, names),
+        popular=popularity.read(connection, days, known_at, judge=judge, rule=rule, runs=names),
         alignment=_alignment(connection, values, runs),
     )
 

@@ -14,16 +14,19 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from dyknow.analysis import Rates
 from dyknow.report import figures as charts
-from dyknow.report.cells import esc, rate_cells, split_cells
+from dyknow.report.cells import esc, rate_cells, split_cells, trend_cells
 from dyknow.report.changes import CAUSES, Change, changes
 from dyknow.report.data import Data, Rows
 from dyknow.report.datasets import SIGNS, WORDS, telling, title, verdicts, years
 from dyknow.report.days import in_words
 from dyknow.report.payload import in_script, payload
+from dyknow.report.popularity import Popular
 from dyknow.report.rates import IRRELEVANT, OUT, OUT_OPEN, UP, UP_OPEN, Figures
 from dyknow.report.words import LEGEND, sentences
 from dyknow.report.words import title as heading
+from dyknow.strata import in_order
 from dyknow.tables import whole
 
 MUCH: Final = 3
@@ -80,6 +83,7 @@ def _sections(data: Data, figures: Sequence[Figures], day: str, charted: bool) -
     yield _controls(data, day)
     yield _bars(charted)
     yield _rates(data, figures, day, 0)
+    yield _popularity(data)
     yield _timeline(charted)
     yield _changed(data)
     yield _heatmap(data, day)
@@ -195,6 +199,49 @@ def _table2(data: Data, figures: Sequence[Figures], day: str) -> str:
             f"<tbody>{rows}</tbody></table>"
         ),
     )  # fmt: skip
+
+
+def _popularity(data: Data) -> str:
+    names = {model.run: model.name for model in data.models}
+    blocks = []
+    for day, found in data.popular.items():
+        bins = in_order(list({rate.domain for one in found for rate in one.bins}))
+        heads = "".join(f"<th>{esc(name)}</th>" for name in bins)
+        rows = "".join(_row(names[one.run], [*_by_popularity(one, bins), *trend_cells(one.trend)]) for one in found)
+        blocks.append(
+            f"<figure><figcaption>as of {esc(in_words(day))}</figcaption>"
+            + _scrolling(
+                f"<table><thead><tr><th class=l>model</th>{heads}<th>points per tenfold</th><th>p</th></tr></thead>"
+                f"<tbody>{rows}</tbody></table>"
+            )
+            + "</figure>"
+        )
+    return _section(
+        "popularity", "Famous and little known",
+        "Per cent of facts up to date by how many sites of the Wikimedia projects have a page on the subject, with "
+        "95 % intervals and the number of facts. Points per tenfold: how much higher the share is for each tenfold of "
+        "sites; p: Cochran and Armitage’s test of a trend.",
+        "".join(blocks),
+    )  # fmt: skip
+
+
+def _by_popularity(one: Popular, bins: Sequence[str]) -> list[str]:
+    """Return a cell a bin: the rate, its interval as a picture and in numbers, and n."""
+    found = {rate.domain: rate for rate in one.bins}
+    return [_bin(found[name]) if name in found else "" for name in bins]
+
+
+def _bin(rate: Rates) -> str:
+    low, high = rate.up_to_date_interval or (rate.up_to_date or 0, rate.up_to_date or 0)
+    picture = (
+        "<svg width=72 height=8 viewBox='0 0 104 8' role=img aria-hidden=true>"
+        "<path d='M2 4H102' stroke='currentColor' stroke-opacity='.2'/>"
+        f"<path d='M{low + 2:.1f} 4H{high + 2:.1f}' stroke='var(--up)' stroke-width=2 />"
+        f"<circle cx='{(rate.up_to_date or 0) + 2:.1f}' cy=4 r=3.5 fill='var(--up)'/></svg>"
+    )
+    return (
+        f"{whole(rate.up_to_date)}<small>{whole(low)}–{whole(high)}</small><br>{picture}<br><small>n {rate.n}</small>"
+    )
 
 
 def _timeline(charted: bool) -> str:
