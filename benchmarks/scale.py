@@ -36,7 +36,7 @@ from kg import identity
 from kg import standings as sweeps
 from kg.answers import facts as facts_of
 from kg.answers import names
-from kg.snapshot import load
+from kg.snapshot import find_snapshots, load
 from kg.store import open_store
 
 DAY: Final = synthetic.DATE
@@ -193,8 +193,9 @@ def match(folder: Path) -> None:
 
 
 def results(folder: Path) -> None:
-    """Make results.duckdb: standings, matches and the rest."""
-    connect(folder / "runs", [load(folder / DAY)], folder / "results.duckdb").close()
+    """Make results.duckdb anew, of all snapshots that commands find: standings, matches and the rest."""
+    (folder / "results.duckdb").unlink(missing_ok=True)
+    connect(folder / "runs", find_snapshots(folder), folder / "results.duckdb").close()
 
 
 INSIDE: Final[Mapping[str, Callable[[Path], None]]] = {
