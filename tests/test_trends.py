@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 from scipy import stats
 
+from benchmarks import synthetic
 from dyknow import benchmark, results
 from dyknow.analysis import score
 from dyknow.cli import cli
@@ -127,6 +128,17 @@ def test_what_evaluate_prints_of_several_days(connection: duckdb.DuckDBPyConnect
     assert text.index("Table 1") < text.index("Trend of") < text.index("Table 5") and text.count("Trend of") == 2
     rows = list(csv.reader(io.StringIO(trend_csv(found[0], scores[0], dated=True))))
     assert [row[0] for row in rows] == ["2021-06-01"] * 2 and {len(row) for row in rows} == {9}
+
+
+def test_a_snapshot_that_knows_no_fact_of_a_run_is_told(tmp_path: Path) -> None:
+    synthetic.write(tmp_path / "own", 12, seed=1)
+    asked = ["import", str(tmp_path / "own" / "answers.csv"), "--benchmark", str(tmp_path / "own" / "benchmark.toml")]
+    runs = ["--runs", str(tmp_path / "runs")]
+    assert CliRunner().invoke(cli, [*asked, "--run-id", "made", *runs], catch_exceptions=False).exit_code == 0
+    words = ["score", "--as-of", DAY, *runs, "--database", str(tmp_path / "r.duckdb")]
+    done = CliRunner().invoke(cli, [*words, "--snapshots", str(tmp_path / "own")], catch_exceptions=False)
+    assert "No fact of these runs counts on that day by snapshot 2023-12-18." in done.stderr
+    assert f"Most, 12, are in the snapshot {synthetic.DATE}: --known-at {synthetic.DATE}" in done.stderr
 
 
 def test_the_trend_stands_under_table_1(folder: Path) -> None:

@@ -47,6 +47,7 @@ from dyknow.trends import trends_of
 from dyknow.trendtables import trend_csv, trend_text, with_trends
 from kg.dates import Day, format_day, parse_day
 from kg.errors import RunError, UsageError
+from kg.resources import query
 
 
 def results_of(places: Places, chosen: Sequence[str] | None = None) -> duckdb.DuckDBPyConnection:
@@ -206,6 +207,7 @@ def score(
         _note_snapshot(as_of, scores.snapshot, known_at, places)
         if as_of == RELEASE:
             _note_releases(connection, known_at, chosen)
+        _note_uncovered(connection, scores)
         if judge != "match":
             _note_unjudged(connection, as_of, known_at, judge, chosen)
     if form == "table":
@@ -221,6 +223,16 @@ def score(
 
 _WHOLE: Final = {"samples": "it has a line for each fact", "curve": "it is of all facts that were edited"}
 """Tables that are not split."""
+
+
+def _note_uncovered(connection: duckdb.DuckDBPyConnection, scores: analysis.Scores) -> None:
+    """Where no fact counts, say so, and which snapshot knows the facts: tables of dashes tell nobody why."""
+    if any(row.n for row in scores.table1):
+        return
+    runs = sorted({row.run for row in scores.table1})
+    found = resultsfile.run_sql(connection, query("dyknow/covering.sql"), {"runs": runs}).rows
+    known = f" Most, {found[0][1]}, are in the snapshot {found[0][0]}: --known-at {found[0][0]}" if found else ""
+    note(f"No fact of these runs counts on that day by snapshot {scores.snapshot}.{known}")
 
 
 def _note_unjudged(

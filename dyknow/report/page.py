@@ -240,7 +240,7 @@ def _bin(rate: Rates) -> str:
         f"<circle cx='{(rate.up_to_date or 0) + 2:.1f}' cy=4 r=3.5 fill='var(--up)'/></svg>"
     )
     return (
-        f"{whole(rate.up_to_date)}<small>{whole(low)}–{whole(high)}</small><br>{picture}<br><small>n {rate.n}</small>"
+        f"{whole(rate.up_to_date)}<small>{whole(low)}–{whole(high)}</small>{picture}<br><small>n {rate.n}</small>"
     )
 
 
