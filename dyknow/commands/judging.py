@@ -1,6 +1,7 @@
 """Commands that judge: scores, one verdict explained, SQL."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, Final
 
 import click
@@ -43,6 +44,7 @@ from dyknow.tables import (
     score_text,
     since_release,
 )
+from dyknow.tabulation import by_runs
 from dyknow.trends import trends_of
 from dyknow.trendtables import trend_csv, trend_text, with_trends
 from kg.dates import Day, format_day, parse_day
@@ -209,7 +211,7 @@ def score(
             _note_releases(connection, known_at, chosen)
         _note_uncovered(connection, scores)
         if judge != "match":
-            _note_unjudged(connection, as_of, known_at, judge, chosen)
+            _note_unjudged(connection, scores, known_at)
     if form == "table":
         below = trend_text(found, scores, width(), colour())
         emit(score_text(scores, width(), colour(), intervals, below=below))
@@ -235,22 +237,23 @@ def _note_uncovered(connection: duckdb.DuckDBPyConnection, scores: analysis.Scor
     note(f"No fact of these runs counts on that day by snapshot {scores.snapshot}.{known}")
 
 
-def _note_unjudged(
-    connection: duckdb.DuckDBPyConnection, as_of: str, known_at: str | None, judge: str, chosen: list[str] | None
-) -> None:
+def _note_unjudged(connection: duckdb.DuckDBPyConnection, scores: analysis.Scores, known_at: str | None) -> None:
     """Say how many answers another judge leaves open: what is settled without them leans to what is up to date."""
     statement = (
         "SELECT run, verdict = 'unjudged', count(*) FROM verdicts($as_of, known_at := $known_at, judge := $judge)"
         " WHERE counted GROUP BY ALL"
     )
-    rows = resultsfile.run_sql(connection, statement, {"as_of": as_of, "known_at": known_at, "judge": judge}).rows
+    values = {"as_of": scores.as_of, "known_at": known_at, "judge": scores.judge}
+    runs = {row.run for row in scores.table1}
+    some = by_runs(connection, runs, lambda: resultsfile.run_sql(connection, statement, values).rows)
+    rows = [*chain.from_iterable(some)]
     judged = {run for run, is_open, _ in rows if not is_open}
-    kept = [row for row in rows if row[0] in judged and (chosen is None or row[0] in chosen)]
+    kept = [row for row in rows if row[0] in judged]
     left, total = sum(count for _, is_open, count in kept if is_open), sum(count for *_, count in kept)
     if left:
         note(
-            f"{judge} leaves {left} of {total} answers unjudged on that day. A fact with one is incomplete unless"
-            " another answer to it is up to date, so Table 1 leans to up to date."
+            f"{scores.judge} leaves {left} of {total} answers unjudged on that day. A fact with one is incomplete"
+            " unless another answer to it is up to date, so Table 1 leans to up to date."
         )
 
 
