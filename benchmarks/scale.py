@@ -275,6 +275,42 @@ def steep(found: Sequence[Measured]) -> list[str]:
     ]
 
 
+EXTRAPOLATED: Final = (1_000_000, 115_000_000)
+"""A million facts, and one for each item that Wikidata has."""
+
+
+def extrapolated(found: Sequence[Measured]) -> str:
+    """Return what the two largest sizes of each step come to in a straight line, as a Markdown table."""
+    newest = {(one.step, one.facts): one for one in found if not one.rc}
+    head = [f"{facts:,} facts" for facts in EXTRAPOLATED]
+    lines = [f"| step | sizes | a fact more | {' | '.join(head)} |", "|" + "---|" * (3 + len(head))]
+    for step in commands(Path(), 0):
+        own = sorted((one for (name, _), one in newest.items() if name == step), key=lambda one: one.facts)
+        if len(own) > 1:
+            lines.append(f"| {step} | {own[-2].facts:,}, {own[-1].facts:,} | {_straight_on(*own[-2:])} |")
+    return "\n".join(lines)
+
+
+def _straight_on(low: Measured, high: Measured) -> str:
+    """Return the slope between two sizes, and where it leads.
+
+    >>> _straight_on(Measured("run", 1000, 2.0, 2.0, 100.0), Measured("run", 2000, 4.0, 4.0, 101.0))
+    '2.00 ms, 1.0 KiB | 33 min, 1.1 GiB | 64 h, 112.4 GiB'
+    """
+    more = high.facts - low.facts
+    seconds, mib = (high.seconds - low.seconds) / more, max(0.0, (high.peak_mib - low.peak_mib) / more)
+    cells = [f"{1000 * seconds:.2f} ms, {1024 * mib:.1f} KiB"]
+    for facts in EXTRAPOLATED:
+        beyond = facts - high.facts
+        minutes, gib = (high.seconds + seconds * beyond) / 60, (high.peak_mib + mib * beyond) / 1024
+        cells.append(f"{f'{minutes / 60:,.0f} h' if minutes >= _LONG else f'{minutes:,.0f} min'}, {gib:,.1f} GiB")
+    return " | ".join(cells)
+
+
+_LONG: Final = 180
+"""Minutes from which on a time is told in hours."""
+
+
 def draw(found: Sequence[Measured], path: Path) -> None:
     """Draw seconds and memory of each step against facts, both axes logarithmic, as SVG or PNG."""
     import altair as alt  # noqa: PLC0415  # heavy, and only needed here
@@ -321,7 +357,8 @@ def report(found: Sequence[Measured], commit: str) -> str:
     """Return all that the figures of a commit say."""
     beyond = steep(found)
     grown = f"faster than the power of {LINEAR}: {'; '.join(beyond)}" if beyond else f"no step, by more than {LINEAR}"
-    return f"commit {commit}\n\n{table(found)}\n\n{triples_table(found)}\n\nGrowing {grown}."
+    texts = (f"commit {commit}", table(found), triples_table(found), extrapolated(found), f"Growing {grown}.")
+    return "\n\n".join(texts)
 
 
 def main() -> None:
