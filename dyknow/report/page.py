@@ -239,9 +239,7 @@ def _bin(rate: Rates) -> str:
         f"<path d='M{low + 2:.1f} 4H{high + 2:.1f}' stroke='var(--up)' stroke-width=2 />"
         f"<circle cx='{(rate.up_to_date or 0) + 2:.1f}' cy=4 r=3.5 fill='var(--up)'/></svg>"
     )
-    return (
-        f"{whole(rate.up_to_date)}<small>{whole(low)}–{whole(high)}</small>{picture}<br><small>n {rate.n}</small>"
-    )
+    return f"{whole(rate.up_to_date)}<small>{whole(low)}–{whole(high)}</small>{picture}<br><small>n {rate.n}</small>"
 
 
 def _timeline(charted: bool) -> str:
