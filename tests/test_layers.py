@@ -204,6 +204,7 @@ INSIDE = {
         "gather",
     ),
     "dyknow.commands": (
+        "targets",
         "common",
         "mirroring",
         "graph",

@@ -18,7 +18,6 @@ from dyknow.commands.agreeing import show_agreement, show_disagreements, show_pa
 from dyknow.commands.asking import Meter
 from dyknow.commands.common import (
     DAY,
-    NEW_FILE,
     Group,
     Places,
     emit,
@@ -32,6 +31,7 @@ from dyknow.commands.common import (
 )
 from dyknow.commands.judging import known_runs, results_of
 from dyknow.commands.options import MODEL_HELP, Asking, model_options, settle
+from dyknow.commands.targets import NEW_FILE
 from dyknow.doubts import DOUBTFUL, Response
 from dyknow.judges import Key
 from dyknow.published import LABELLED_ON

@@ -9,8 +9,6 @@ from dyknow.align import methods, requests
 from dyknow.align.base import Operation
 from dyknow.commands.asking import find_run
 from dyknow.commands.common import (
-    NEW_FILE,
-    NEW_FOLDER,
     DayType,
     Group,
     Places,
@@ -30,6 +28,7 @@ from dyknow.commands.edit_options import Chosen, edit_options, operation_option
 from dyknow.commands.edit_reports import report
 from dyknow.commands.edit_scores import show_edits
 from dyknow.commands.judging import results_of
+from dyknow.commands.targets import NEW_FILE, NEW_FOLDER
 from dyknow.tables import Format, Listing
 from kg import identity
 from kg.answers import AnswerSet, answers

@@ -11,10 +11,8 @@ from dyknow import benchmark as benchmarks
 from dyknow import exports, named, named_edits, outputs, published, published_edits, resultsfile
 from dyknow.commands.asking import find_run, note_year
 from dyknow.commands.common import (
-    NEW_FOLDER,
     Group,
     Places,
-    Target,
     as_of_option,
     command,
     describe,
@@ -27,6 +25,7 @@ from dyknow.commands.common import (
     rule_option,
 )
 from dyknow.commands.judging import results_of
+from dyknow.commands.targets import NEW_FOLDER, Target
 from dyknow.exports import Sheet
 from dyknow.journal import read_run
 from dyknow.outputs import ImportedRun

@@ -8,7 +8,6 @@ from dyknow import tablefiles
 from dyknow.analysis import RELEASE
 from dyknow.commands.common import (
     DAY,
-    NEW_FOLDER,
     Places,
     command,
     emit,
@@ -20,6 +19,7 @@ from dyknow.commands.common import (
     rule_option,
 )
 from dyknow.commands.judging import known_runs, results_of
+from dyknow.commands.targets import NEW_FOLDER
 from dyknow.tablefiles import Kind, Wanted
 from kg.dates import format_day
 

@@ -10,9 +10,7 @@ import duckdb
 from dyknow import analysis
 from dyknow.commands.asking import ask
 from dyknow.commands.common import (
-    NEW_FOLDER,
     Places,
-    Target,
     as_of_option,
     colour,
     command,
@@ -29,6 +27,7 @@ from dyknow.commands.common import (
 )
 from dyknow.commands.judging import known_runs, results_of
 from dyknow.commands.options import MODEL_HELP, Asking, asking_options
+from dyknow.commands.targets import NEW_FOLDER, Target
 from dyknow.damage import survey
 from dyknow.published import LABELLED_ON
 from dyknow.report.data import Data, Source

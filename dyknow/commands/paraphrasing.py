@@ -9,8 +9,9 @@ import click
 
 from dyknow import benchmark as benchmarks
 from dyknow import paraphrase as paraphrases
-from dyknow.commands.common import NEW_FILE, command, emit, example, format_option, note, show
+from dyknow.commands.common import command, emit, example, format_option, note, show
 from dyknow.commands.options import MODEL_HELP, Asking, model_options, settle
+from dyknow.commands.targets import NEW_FILE
 from dyknow.tables import Format, Listing
 from kg.errors import RunError, UsageError
 

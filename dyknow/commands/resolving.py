@@ -7,8 +7,9 @@ import click
 
 from dyknow import benchmark as benchmarks
 from dyknow import resolve as resolving
-from dyknow.commands.common import NEW_FILE, command, emit, example, format_option, note, show
+from dyknow.commands.common import command, emit, example, format_option, note, show
 from dyknow.commands.mirroring import Mirroring, mirroring
+from dyknow.commands.targets import NEW_FILE
 from dyknow.resolve import Choice
 from dyknow.tables import Format, Listing
 from kg.errors import UsageError
