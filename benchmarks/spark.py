@@ -108,7 +108,7 @@ def take(dump: Path, engine: str, size: int) -> Measured:
         ended.set()
         watcher.join()
     if process.returncode:
-        raise SystemExit(told)
+        raise SystemExit(f"{told}\n{engine} ended with the code {process.returncode}")
     processor = sum(one.seconds for one in spent.values())
     tasks = sum(one.seconds for one in spent.values() if one.is_task)
     return Measured(dump.suffix[1:], engine, size, seconds, processor, tasks, max(memory), folder / DATE)
