@@ -169,9 +169,10 @@ def heading(scores: Scores) -> str:
 def footnotes(scores: Scores, intervals: bool = False) -> str:
     """Return what the signs in the tables mean, and what was left out of them."""
     lines = [
-        "Per cent of n facts: up to date, out of date, irrelevant. Table 1: a fact's best phrasing.",
-        "Table 2: facts whose phrasings are answered differently, per cent of the n answered at all.",
-        '† over 40 % out of date   ‡ over 70 % up to date   * asked with "Answer with the name only"',
+        "Per cent of n facts: up to date, out of date, irrelevant.",
+        "Table 1: a fact's best phrasing. Table 2: facts whose phrasings are answered",
+        "differently, per cent of the n answered at all.",
+        "† over 40 % out of date   ‡ over 70 % up to date   * asked for the name only",
     ]
     if intervals:
         lines.append("45 31–59: a rate and its 95 % interval, facts drawn anew.")
@@ -181,7 +182,8 @@ def footnotes(scores: Scores, intervals: bool = False) -> str:
     if left_out:
         lines.append(f"Not covered by the snapshot, so in no n: up to {left_out} facts a run.")
     if unfinished := [rate.title for rate in scores.table1 if rate.domain == "all" and rate.incomplete]:
-        lines.append(f"Facts with unanswered phrasings, in no n either: {', '.join(unfinished)}.")
+        own = f"Facts with unanswered phrasings, in no n either: {', '.join(unfinished)}."
+        lines.append(textwrap.fill(own, WIDTH))
     if scores.moments:
         own = f"As of the day each model came out. Snapshots: {scores.snapshot}; which is whose, --format json tells."
         lines.append(textwrap.fill(own, WIDTH))

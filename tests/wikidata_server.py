@@ -433,7 +433,8 @@ class _Handler(BaseHTTPRequestHandler):
                 raise AssertionError(f"no such fault: {kind}")
 
     def _raw(self, reply: Reply, headers: Mapping[str, str], body: bytes) -> None:
-        self._head(reply, headers)
+        # Said, too: whoever has all it was promised would else ask again on a connection that is being closed.
+        self._head(reply, {**headers, "Connection": "close"})
         self.wfile.write(body)
         self.wfile.flush()
         self.close_connection = True

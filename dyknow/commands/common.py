@@ -16,6 +16,7 @@ import click
 
 from dyknow.analysis import RELEASE
 from dyknow.resultsfile import Limits
+from dyknow.strata import PARTS
 from dyknow.tables import WIDTH, Format, Listing
 from kg.dates import Day, format_day, parse_day
 from kg.errors import DyknowError, UsageError
@@ -172,6 +173,14 @@ class DayType(_DayParam):
 
 
 DAY: Final = DayType()
+
+
+def split_option(default: str | None, help_text: str) -> Callable[[F], F]:
+    """Return the option for what tables are split by, with its default and what it does here."""
+    shown = default is not None
+    return click.option(
+        "--by", "split", type=click.Choice(["domain", *PARTS]), default=default, show_default=shown, help=help_text
+    )
 
 
 def as_of_option(multiple: bool = False, required: bool = True) -> Callable[[F], F]:

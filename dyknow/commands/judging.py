@@ -27,12 +27,12 @@ from dyknow.commands.common import (
     places,
     rule_option,
     show,
+    split_option,
     width,
 )
 from dyknow.commands.edit_scores import show_edits
 from dyknow.damage import Damaged, survey
 from dyknow.journal import RunInfo
-from dyknow.strata import PARTS
 from dyknow.tables import (
     Format,
     Listing,
@@ -155,13 +155,9 @@ def known_runs(places: Places, names: tuple[str, ...]) -> list[str] | None:
     "of edited models, how many of the facts edited are right (Tables 3, 7 and 8). `curve`: the same against the "
     "number of edits (Figure 3).",
 )
-@click.option(
-    "--by",
-    "split",
-    type=click.Choice(["domain", *PARTS]),
-    default="domain",
-    show_default=True,
-    help="What the tables are split by (all but `samples` and `curve`): `popularity` in bins of sitelinks, `property`, "
+@split_option(
+    "domain",
+    "What the tables are split by (all but `samples` and `curve`): `popularity` in bins of sitelinks, `property`, "
     "`region`, or `stratum`, which a generated benchmark tells of its facts.",
 )
 @click.option("--intervals", is_flag=True, help="Show the 95 % intervals of the rates. JSON and CSV always have them.")

@@ -23,6 +23,7 @@ from dyknow.commands.common import (
     note,
     places,
     rule_option,
+    split_option,
     width,
 )
 from dyknow.commands.judging import known_runs, results_of
@@ -36,7 +37,6 @@ from dyknow.report.formats import FIGURES, Figure, csv, markdown, picture
 from dyknow.report.gather import gather, tables
 from dyknow.report.page import render
 from dyknow.report.words import unanswered
-from dyknow.strata import PARTS
 from dyknow.tables import (
     Format,
     Shift,
@@ -144,14 +144,7 @@ output_option = click.option(
 @click.argument("model")
 @as_of_option(multiple=True)
 @rule_option
-@click.option(
-    "--by",
-    "split",
-    type=click.Choice(["domain", *PARTS]),
-    default="domain",
-    show_default=True,
-    help="What the tables are split by: see `dyknow score`.",
-)
+@split_option("domain", "What the tables are split by: see `dyknow score`.")
 @click.option("--alone", is_flag=True, help="Leave the other runs out.")
 @asking_options
 @output_option

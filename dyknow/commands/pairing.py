@@ -22,10 +22,10 @@ from dyknow.commands.common import (
     places,
     rule_option,
     show,
+    split_option,
     width,
 )
 from dyknow.commands.judging import known_runs, note_older, results_of
-from dyknow.strata import PARTS
 from dyknow.tables import Format, Listing, as_json, bounds, printable, rounded, whole
 from kg import identity
 from kg.dates import Day, format_day
@@ -78,13 +78,9 @@ SHOWN: Final = 20
 )
 @rule_option
 @click.option("--all-runs", is_flag=True, help="Compare every run with every other one.")
-@click.option(
-    "--by",
-    "split",
-    type=click.Choice(["domain", *PARTS]),
-    default="domain",
-    show_default=True,
-    help="Compare two runs in each of these parts too: `popularity`, `property`, `region` or `stratum` of the facts.",
+@split_option(
+    "domain",
+    "Compare two runs in each of these parts too: `popularity`, `property`, `region` or `stratum` of the facts.",
 )
 @click.option("--facts", "only_facts", is_flag=True, help="List the facts alone on which two runs differ, all of them.")
 @click.option("--all", "everything", is_flag=True, help=f"List all facts that differ, not {SHOWN} alone.")

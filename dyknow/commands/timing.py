@@ -23,10 +23,11 @@ from dyknow.commands.common import (
     places,
     rule_option,
     show,
+    split_option,
 )
 from dyknow.commands.judging import known_runs, results_of
 from dyknow.resultsfile import run_sql
-from dyknow.strata import PARTS, in_order
+from dyknow.strata import in_order
 from dyknow.tables import Format, as_json, domains_of
 from dyknow.timetables import (
     About,
@@ -231,11 +232,8 @@ def _last(text: str) -> Day:
 @click.option(
     "--domain", metavar="NAME", help="countries, athletes, organizations or all; with --by one of the parts, as `100+`."
 )
-@click.option(
-    "--by",
-    "split",
-    type=click.Choice(["domain", *PARTS]),
-    help="Show each part of the facts beside all of them: each domain, bin of popularity, property, region or stratum.",
+@split_option(
+    None, "Show each part of the facts beside all of them: each domain, bin of popularity, property, region or stratum."
 )
 @click.option(
     "--constraint",
