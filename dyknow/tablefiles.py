@@ -248,7 +248,8 @@ Spark 4 computes the study's tables from these files by the statements that dykn
 views of the folders and functions of the statements: table1, table2, table5, soft, verdicts, moments.
 
 ```sh
-spark-sql -d dyknow.folder="$PWD" -i spark.sql -e "SELECT * FROM table1('2023-12-18')"
+spark-sql -c spark.sql.catalogImplementation=in-memory -d dyknow.folder="$PWD" -i spark.sql \\
+    -e "SELECT * FROM table1('2023-12-18')"
 ```
 """,
     "csv": """\

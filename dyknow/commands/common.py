@@ -442,7 +442,7 @@ class Command(click.Command):
             said = f"{error.filename}: {error.strerror}." if known and isinstance(error, OSError) else f"{error}."
             raise Failure(DyknowError(said, hint="--debug shows where it comes from.")) from error
         except KeyboardInterrupt:
-            click.echo("\nInterrupted. What was answered is on disk; the same command goes on.", err=True)
+            click.echo("\nInterrupted. What was finished is kept; give the same command again.", err=True)
             ctx.exit(130)
         if _ended(ctx):
             ctx.exit(DyknowError.exit_code)
