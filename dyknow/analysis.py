@@ -343,6 +343,10 @@ def since_release(
     )
     found = [SinceRelease(*row) for row in _rows(connection, chosen, statement, values)]
     if not found:
+        released = run_sql(connection, "SELECT run FROM runs WHERE released <= CAST($as_of AS DATE)", {"as_of": as_of})
+        if chosen & {run for (run,) in released.rows}:
+            said = "No fact is covered and answered both at a model's release and on the later day."
+            raise UsageError(said, hint="Name a snapshot that knows the facts: --known-at DATE.")
         raise UsageError(f"No run is of a model known to have come out by {as_of}.", hint=_RELEASE_HINT)
     found.sort(key=lambda row: (row.released, row.run))
     bounds = _intervals_of(connection, chosen, "fact_since", ("outdated_at_release", "outdated_since"), values)

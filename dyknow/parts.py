@@ -64,7 +64,7 @@ def by_parts(found: Collection[list[str]], work: Callable[[list[str]], Made]) ->
 
 _ONE: Final = "Give DuckDB more with --memory-limit, as 8GB or 80%, and room on a disk to spill to (DYKNOW_SPILL)."
 
-_UNITS: Final = {"bytes": 1, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3, "TiB": 1024**4}
+_UNITS: Final = {name: 1024**power for power, name in enumerate(("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"))}
 
 
 def _limit(connection: duckdb.DuckDBPyConnection) -> float:

@@ -139,10 +139,12 @@ def _names(scores: Scores, rows: Sequence[Rates | Inconsistency]) -> dict[str, T
 def whole(value: float | None) -> str:
     """Return a rate as the study prints it: whole per cent, half up; a dash where nothing was judged.
 
-    >>> whole(44.5), whole(None)
-    ('45', '–')
+    A sum of floats that differs in its last digits, as DuckDB's threads make it, is printed alike.
+
+    >>> whole(44.5), whole(44.49999999999999), whole(None)
+    ('45', '45', '–')
     """
-    return "–" if value is None else str(int(value + 0.5))
+    return "–" if value is None else str(int(round(value, 9) + 0.5))
 
 
 def score_text(
@@ -182,7 +184,8 @@ def footnotes(scores: Scores, intervals: bool = False) -> str:
     if left_out:
         lines.append(f"Not covered by the snapshot, so in no n: up to {left_out} facts a run.")
     if unfinished := [rate.title for rate in scores.table1 if rate.domain == "all" and rate.incomplete]:
-        own = f"Facts with unanswered phrasings, in no n either: {', '.join(unfinished)}."
+        own = "Phrasings without an answer keep a fact out of Table 1 unless another one is up to date, which raises"
+        own = f"{own} its rates: {', '.join(unfinished)}."
         lines.append(textwrap.fill(own, WIDTH))
     if scores.moments:
         own = f"As of the day each model came out. Snapshots: {scores.snapshot}; which is whose, --format json tells."

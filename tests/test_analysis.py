@@ -331,6 +331,16 @@ def test_runs_without_a_release_are_left_out(tmp_path: Path, database: Path) -> 
             moments(connection, "1999-01-01")
 
 
+def test_facts_that_no_snapshot_knows_are_not_blamed_on_the_release(tmp_path: Path, database: Path) -> None:
+    shutil.copy(database, tmp_path)
+    answers = write_run(tmp_path / "runs", "elsewhere", {f"Q36/P6#{n}": "?" for n in (1, 2, 3)}) / "responses.jsonl"
+    answers.write_text(answers.read_text().replace("Q36/P6", "Q999999999/P6"))
+    with results.connect(tmp_path / "runs", find_snapshots(), tmp_path / "results.duckdb") as connection:
+        with pytest.raises(UsageError, match="No fact is covered") as caught:
+            since_release(connection, "2025-11-30")
+        assert "--known-at" in str(caught.value.hint)
+
+
 def _score(figures: Path, *words: str) -> tuple[int, str, str]:
     places = ("--runs", str(figures / "runs"), "--database", str(figures / "results.duckdb"))
     done = CliRunner().invoke(cli, ["score", *places, *words], prog_name="dyknow")

@@ -49,6 +49,8 @@ def test_parts_are_smaller_under_a_smaller_limit(
     connection.execute("SET memory_limit = '100MiB'")
     monkeypatch.setattr(parts, "MEMORY", 10_000 * 1024**2)
     assert parts.parts(connection, most=4000) == whole
+    connection.execute("SET memory_limit = '9999TB'")  # which it tells in PiB
+    assert len(parts.parts(connection, most=1_000_000)) == 1
     connection.execute("RESET memory_limit")
 
 
