@@ -143,7 +143,7 @@
   // Tables
 
   const exact = (value) => Math.round(value * 1e9) / 1e9;
-  const whole = (value) => value === null || Number.isNaN(value) ? "–" : String(Math.floor(value + 0.5));
+  const whole = (value) => value === null || Number.isNaN(value) ? "–" : String(Math.floor(exact(value) + 0.5));
   const share = (sum, key) => sum.n ? exact(100 * sum[key] / sum.n) : null;
   const interval = (low, high) => low === null ? "" : `<small>${low}–${high}</small>`;
 

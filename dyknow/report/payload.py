@@ -178,4 +178,4 @@ def _split(figures: Figures) -> list[int | None]:
 
 
 def _whole(value: float) -> int | None:
-    return None if isnan(value) else int(value + 0.5)
+    return None if isnan(value) else int(round(value, 9) + 0.5)
