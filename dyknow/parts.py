@@ -1,6 +1,6 @@
 """Runs in parts, so that what is asked of each run by itself fits in memory, however many runs there are."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, TypeVar
 
 import duckdb
@@ -64,7 +64,9 @@ def by_parts(found: Collection[list[str]], work: Callable[[list[str]], Made]) ->
 
 _ONE: Final = "Give DuckDB more with --memory-limit, as 8GB or 80%, and room on a disk to spill to (DYKNOW_SPILL)."
 
-_UNITS: Final = {name: 1024**power for power, name in enumerate(("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"))}
+_UNITS: Final[Mapping[str, float]] = {
+    name: 1024**power for power, name in enumerate(("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"))
+}
 
 
 def _limit(connection: duckdb.DuckDBPyConnection) -> float:
